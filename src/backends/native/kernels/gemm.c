@@ -1,0 +1,739 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Matrix product and convolution (gemm.h): blocking, operands of a block, packing. The tiles are in
+ * gemm_tile.h.
+ *
+ * An item is a block of rows by a block of B panels. It goes through the depth in passes; a pass reads a
+ * slice of every panel that fits L1 beside a tile's rows of A. Between passes the sums wait in the workspace,
+ * so C is written once and may also be an operand of the epilogue.
+ */
+#include <assert.h>
+#include <math.h>
+
+#include "backends/native/kernels/gemm.h"
+#include "backends/native/kernels/gemm_tile.h"
+
+extern wf_ep_run_f32_fn WF_KERNEL(wf_ep_run_f32);
+
+static int64_t min64(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static int64_t ceil_div(int64_t a, int64_t b)
+{
+    return (a + b - 1) / b;
+}
+
+static int64_t round_up(int64_t a, int64_t b)
+{
+    return ceil_div(a, b) * b;
+}
+
+static int tile_height(int vectors)
+{
+    static const int8_t heights[WF_TILE_VECTORS_MAX + 1] = {0, WF_TILE_HEIGHT1, WF_TILE_HEIGHT2,
+                                                            WF_TILE_HEIGHT3};
+    return heights[vectors];
+}
+
+/* ---- Geometry of a shape under a plan ---- */
+
+/* Columns in panels of `width` vectors. A rest of one vector would run at two thirds of the speed (loads of A
+ * limit a tile one vector wide), so it is shared out: 2 2 2 1 becomes 2 2 3 and 3 3 1 becomes 3 2 2. */
+typedef struct panel_list {
+    int64_t vectors, count;
+    int width;
+} panel_list;
+
+typedef struct panel {
+    int64_t first; /* vector */
+    int width;     /* vectors */
+} panel;
+
+static panel_list panels_of(const wf_gemm_shape *s, const wf_gemm_plan *plan)
+{
+    const int64_t vectors = ceil_div(s->n, WF_VLEN);
+    const int width = plan->panel_vectors;
+    const int64_t whole = vectors / width;
+    const int64_t rest = vectors % width;
+    return (panel_list){vectors, whole + (rest != 0 && (whole == 0 || width == 3)), width};
+}
+
+static panel panel_at(panel_list l, int64_t index)
+{
+    const int64_t rest = l.vectors % l.width;
+    int64_t first = index * l.width;
+    int width = l.width;
+    if (rest == 1 && l.width == 3 && l.count > 1 && index >= l.count - 2) {
+        first = l.vectors - 2 * (l.count - index);
+        width = 2;
+    } else if (index == l.count - 1) {
+        width = (int)(l.vectors - first);
+    }
+    return (panel){first, width};
+}
+
+/* A dimension cut into `count` blocks of `size` units, the last one shorter. */
+typedef struct blocking {
+    int64_t count, size;
+} blocking;
+
+/* As few blocks of at most about `limit` as possible, of even size in steps of `step`. */
+static blocking blocks_of(int64_t extent, int64_t limit, int64_t step)
+{
+    const int64_t count = ceil_div(extent, limit > step ? limit : step);
+    const int64_t size = round_up(ceil_div(extent, count), step);
+    return (blocking){ceil_div(extent, size), size};
+}
+
+/* The depth: `taps` stretches of `k` consecutive elements of A. A pass is whole taps or a part of one. */
+typedef struct depth {
+    int64_t taps, k;
+    int64_t pass_taps, pass_k; /* of a full pass; one of the two is trivial */
+    int64_t passes;
+} depth;
+
+static depth depth_of(const wf_gemm_shape *s, const wf_gemm_plan *plan)
+{
+    depth d = {1, s->k, 1, s->k, 1};
+    if (s->a_kind == WF_GEMM_A_CONV) {
+        d.taps = (int64_t)s->conv.kernel_h * (plan->merge_kw ? 1 : s->conv.kernel_w);
+        d.k = (int64_t)s->conv.channels * (plan->merge_kw ? s->conv.kernel_w : 1);
+    }
+    if (d.k > plan->k_block) {
+        const blocking parts = blocks_of(d.k, plan->k_block, 4);
+        d.pass_taps = 1;
+        d.pass_k = parts.size;
+        d.passes = d.taps * parts.count;
+    } else {
+        const blocking groups = blocks_of(d.taps, plan->k_block / d.k, 1);
+        d.pass_taps = groups.size;
+        d.pass_k = d.k;
+        d.passes = groups.count;
+    }
+    return d;
+}
+
+typedef struct pass {
+    int64_t tap, taps, k0, k;
+    int last;
+} pass;
+
+static pass pass_at(const depth *d, int64_t index)
+{
+    const int last = index == d->passes - 1;
+    if (d->pass_k < d->k) {
+        const int64_t parts = ceil_div(d->k, d->pass_k);
+        const int64_t k0 = index % parts * d->pass_k;
+        return (pass){index / parts, 1, k0, min64(d->pass_k, d->k - k0), last};
+    }
+    const int64_t tap = index * d->pass_taps;
+    return (pass){tap, min64(d->pass_taps, d->taps - tap), 0, d->k, last};
+}
+
+typedef struct item_grid {
+    blocking m, n; /* in rows; in panels */
+    int m_fast;    /* consecutive items share a block of B rather than of A */
+} item_grid;
+
+static item_grid grid_of(const wf_gemm_shape *s, const wf_gemm_plan *plan)
+{
+    const panel_list l = panels_of(s, plan);
+    const int64_t per_block = plan->n_block / (l.width * WF_VLEN);
+    return (item_grid){blocks_of(s->m, plan->m_block, tile_height(l.width)), blocks_of(l.count, per_block, 1),
+                       s->n * depth_of(s, plan).taps > s->m};
+}
+
+/* Whether a pass copies its panels of B: always for a transposed B, for B in place only those that are not
+ * whole. */
+static int panel_is_partial(const wf_gemm_shape *s, panel p)
+{
+    return (p.first + p.width) * WF_VLEN > s->n;
+}
+
+/* Workspace, as byte offsets. */
+typedef struct workspace_layout {
+    size_t rows;    /* pointers [tap][row] */
+    size_t taps;    /* offset of a tap from the first one */
+    size_t zeros;   /* a row of padding */
+    size_t patches; /* merged taps that cross the left or right border, with the padding filled in */
+    size_t a, a_rows, b, partial;
+    size_t bytes;
+} workspace_layout;
+
+static size_t take(size_t *at, int64_t bytes)
+{
+    const size_t start = *at;
+    *at = start + (size_t)round_up(bytes, 64);
+    return start;
+}
+
+/* Elements from one packed row of A to the next: never a multiple of 4 KB, where all rows would meet in one
+ * cache set. */
+static int64_t packed_a_stride(const depth *d)
+{
+    return round_up(d->pass_taps * d->pass_k, 16) + 16;
+}
+
+static workspace_layout workspace_of(const wf_gemm_shape *s, const wf_gemm_plan *plan)
+{
+    const depth d = depth_of(s, plan);
+    const item_grid g = grid_of(s, plan);
+    const int64_t elem = (int64_t)sizeof(float);
+    /* A block of panels may end in one that is a vector wider. */
+    const int64_t columns = (g.n.size * plan->panel_vectors + 1) * WF_VLEN;
+    workspace_layout w = {0};
+    size_t at = 0;
+    w.rows = take(&at, d.taps * g.m.size * (int64_t)sizeof(float *));
+    if (s->a_kind == WF_GEMM_A_CONV) {
+        w.taps = take(&at, d.taps * (int64_t)sizeof(int64_t));
+        w.zeros = take(&at, d.k * elem);
+        if (plan->merge_kw)
+            w.patches = take(&at, g.m.size * d.taps * d.k * elem);
+    }
+    if (plan->pack_a || s->a_kind == WF_GEMM_A_COLUMNS) {
+        w.a = take(&at, g.m.size * packed_a_stride(&d) * elem);
+        w.a_rows = take(&at, g.m.size * (int64_t)sizeof(float *));
+    }
+    if (s->b_kind != WF_GEMM_B_PACKED) {
+        const int all = plan->pack_b || s->b_kind == WF_GEMM_B_COLUMNS;
+        const int64_t width = all ? columns : WF_TILE_VECTORS_MAX * WF_VLEN;
+        w.b = take(&at, width * d.pass_taps * d.pass_k * elem);
+    }
+    if (d.passes > 1)
+        w.partial = take(&at, columns * g.m.size * elem);
+    w.bytes = at;
+    return w;
+}
+
+static int64_t gemm_item_count(const wf_gemm_shape *s, const wf_gemm_plan *plan)
+{
+    const item_grid g = grid_of(s, plan);
+    return g.m.count * g.n.count * s->batch[0] * s->batch[1];
+}
+
+static size_t gemm_workspace_bytes(const wf_gemm_shape *s, const wf_gemm_plan *plan)
+{
+    return workspace_of(s, plan).bytes;
+}
+
+static size_t gemm_packed_elems(const wf_gemm_shape *s, const wf_gemm_plan *plan)
+{
+    const depth d = depth_of(s, plan);
+    return (size_t)(panels_of(s, plan).vectors * WF_VLEN * d.taps * d.k);
+}
+
+/* ---- Packing ---- */
+
+/* dst[c * dst_stride + r] = src[r * src_stride + c], r in [0, rows), c in [0, cols). Vector blocks are
+ * transposed by log2(VLEN) perfect shuffles (Stone, "Parallel Processing with the Perfect Shuffle", 1971). */
+static void copy_transposed(float *dst, int64_t dst_stride, const float *src, int64_t src_stride,
+                            int64_t rows, int64_t cols)
+{
+#if WF_VLEN == 4
+#define INTERLEAVE_LO(a, b) __builtin_shufflevector(a, b, 0, 4, 1, 5)
+#define INTERLEAVE_HI(a, b) __builtin_shufflevector(a, b, 2, 6, 3, 7)
+#elif WF_VLEN == 8
+#define INTERLEAVE_LO(a, b) __builtin_shufflevector(a, b, 0, 8, 1, 9, 2, 10, 3, 11)
+#define INTERLEAVE_HI(a, b) __builtin_shufflevector(a, b, 4, 12, 5, 13, 6, 14, 7, 15)
+#else
+#define INTERLEAVE_LO(a, b) \
+    __builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23)
+#define INTERLEAVE_HI(a, b) \
+    __builtin_shufflevector(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31)
+#endif
+    const int64_t whole_rows = rows - rows % WF_VLEN;
+    const int64_t whole_cols = cols - cols % WF_VLEN;
+    for (int64_t r = 0; r < whole_rows; r += WF_VLEN) {
+        for (int64_t c = 0; c < whole_cols; c += WF_VLEN) {
+            wf_vf x[WF_VLEN], y[WF_VLEN];
+#pragma GCC unroll 16
+            for (int i = 0; i < WF_VLEN; i++)
+                x[i] = wf_v_load(src + (r + i) * src_stride + c);
+#pragma GCC unroll 4
+            for (int round = 1; round < WF_VLEN; round *= 2) {
+#pragma GCC unroll 16
+                for (int i = 0; i < WF_VLEN / 2; i++) {
+                    y[2 * i] = INTERLEAVE_LO(x[i], x[i + WF_VLEN / 2]);
+                    y[2 * i + 1] = INTERLEAVE_HI(x[i], x[i + WF_VLEN / 2]);
+                }
+#pragma GCC unroll 16
+                for (int i = 0; i < WF_VLEN; i++)
+                    x[i] = y[i];
+            }
+#pragma GCC unroll 16
+            for (int i = 0; i < WF_VLEN; i++)
+                wf_v_store(dst + (c + i) * dst_stride + r, x[i]);
+        }
+        for (int64_t c = whole_cols; c < cols; c++)
+            for (int64_t i = r; i < r + WF_VLEN; i++)
+                dst[c * dst_stride + i] = src[i * src_stride + c];
+    }
+    for (int64_t c = 0; c < cols; c++)
+        for (int64_t r = whole_rows; r < rows; r++)
+            dst[c * dst_stride + r] = src[r * src_stride + c];
+}
+
+static void gemm_pack_b(const wf_gemm_shape *s, const wf_gemm_plan *plan, const float *w,
+                        const wf_gemm_b_strides *st, float *out)
+{
+    const panel_list l = panels_of(s, plan);
+    const int conv = s->a_kind == WF_GEMM_A_CONV;
+    /* A merged tap runs over (x, channel) in the same order as (tap, channel) does. */
+    const int64_t kernel_h = conv ? s->conv.kernel_h : 1;
+    const int64_t kernel_w = conv ? s->conv.kernel_w : 1;
+    const int64_t k = conv ? s->conv.channels : s->k;
+    for (int64_t i = 0; i < l.count; i++) {
+        const panel p = panel_at(l, i);
+        const int64_t first = p.first * WF_VLEN;
+        const int64_t width = (int64_t)p.width * WF_VLEN;
+        const int64_t valid = min64(width, s->n - first);
+        for (int64_t y = 0; y < kernel_h; y++) {
+            for (int64_t x = 0; x < kernel_w; x++) {
+                for (int64_t c = 0; c < k; c++, out += width) {
+                    const float *from = w + first * st->n + c * st->k + y * st->kh + x * st->kw;
+                    for (int64_t j = 0; j < width; j++)
+                        out[j] = j < valid ? from[j * st->n] : 0.0f;
+                }
+            }
+        }
+    }
+}
+
+/* Rows k0 .. k0 + k of one panel of an unpacked B, in the packed form. */
+static void pack_panel(const wf_gemm_shape *s, const float *b, panel p, int64_t k0, int64_t k, float *out)
+{
+    const int64_t first = p.first * WF_VLEN;
+    const int64_t width = (int64_t)p.width * WF_VLEN;
+    const int64_t valid = min64(width, s->n - first);
+    if (s->b_kind == WF_GEMM_B_COLUMNS) {
+        copy_transposed(out, width, b + first * s->ldb + k0, s->ldb, valid, k);
+    } else {
+        for (int64_t i = 0; i < k; i++)
+            memcpy(out + i * width, b + (k0 + i) * s->ldb + first, (size_t)valid * sizeof(float));
+    }
+    if (valid < width)
+        for (int64_t i = 0; i < k; i++)
+            memset(out + i * width + valid, 0, (size_t)(width - valid) * sizeof(float));
+}
+
+/* ---- Rows of a convolution ---- */
+
+/* One merged tap that crosses the left or right border: the pixels inside of the image, zeros for the others.
+ */
+static void fill_patch(const wf_gemm_conv *c, const float *line, int64_t x0, float *out)
+{
+    for (int64_t x = 0; x < c->kernel_w; x++, out += c->channels) {
+        const size_t bytes = (size_t)c->channels * sizeof(float);
+        if (x0 + x >= 0 && x0 + x < c->in_w)
+            memcpy(out, line + (x0 + x) * c->pixel_stride, bytes);
+        else
+            memset(out, 0, bytes);
+    }
+}
+
+/* Pointers of rows row0 .. row0 + count, out[tap * count + row]. */
+static void conv_rows(const wf_gemm_conv *c, int merge_kw, const float *a, int64_t row0, int64_t count,
+                      const float *zeros, int64_t *tap_offsets, float *patches, const float **out)
+{
+    const int64_t kernel_w = merge_kw ? 1 : c->kernel_w;
+    const int64_t taps = c->kernel_h * kernel_w;
+    for (int64_t t = 0; t < taps; t++)
+        tap_offsets[t] =
+            t / kernel_w * c->dilation_h * c->row_stride + t % kernel_w * c->dilation_w * c->pixel_stride;
+    const int64_t reach_y = (int64_t)(c->kernel_h - 1) * c->dilation_h;
+    const int64_t reach_x = (int64_t)(c->kernel_w - 1) * c->dilation_w;
+
+    int64_t ow = row0 % c->out_w;
+    int64_t oh = row0 / c->out_w % c->out_h;
+    int64_t image = row0 / c->out_w / c->out_h;
+    for (int64_t r = 0; r < count; r++) {
+        const int64_t y0 = oh * c->stride_h - c->pad_top;
+        const int64_t x0 = ow * c->stride_w - c->pad_left;
+        const int inside_x = x0 >= 0 && x0 + reach_x < c->in_w;
+        const int64_t at = image * c->image_stride + y0 * c->row_stride + x0 * c->pixel_stride;
+        if (inside_x && y0 >= 0 && y0 + reach_y < c->in_h) {
+            for (int64_t t = 0; t < taps; t++)
+                out[t * count + r] = a + (at + tap_offsets[t]);
+        } else {
+            for (int64_t t = 0; t < taps; t++) {
+                const int64_t y = y0 + t / kernel_w * c->dilation_h;
+                const int64_t x = x0 + t % kernel_w * c->dilation_w;
+                const float *p = zeros;
+                if (y >= 0 && y < c->in_h) {
+                    if (merge_kw && !inside_x) {
+                        float *patch = patches + (t * count + r) * c->kernel_w * c->channels;
+                        fill_patch(c, a + (image * c->image_stride + y * c->row_stride), x0, patch);
+                        p = patch;
+                    } else if (inside_x || (x >= 0 && x < c->in_w)) {
+                        p = a + (at + tap_offsets[t]);
+                    }
+                }
+                out[t * count + r] = p;
+            }
+        }
+        if (++ow == c->out_w) {
+            ow = 0;
+            if (++oh == c->out_h) {
+                oh = 0;
+                image++;
+            }
+        }
+    }
+}
+
+/* ---- Epilogue ---- */
+
+/* The leading stages that a tile does in registers. */
+typedef struct fused_stages {
+    const wf_ep_stage *bias, *residual;
+    int limit;
+    float lo, hi;
+    size_t count;
+} fused_stages;
+
+static fused_stages fuse(const wf_ep_stage *s, size_t count)
+{
+    fused_stages f = {0};
+    if (f.count < count && s[f.count].fn == WF_EP_ADD && s[f.count].operand == WF_EP_COL)
+        f.bias = s + f.count++;
+    if (f.count < count && s[f.count].fn == WF_EP_ADD && s[f.count].operand == WF_EP_FULL)
+        f.residual = s + f.count++;
+    if (f.count < count && (s[f.count].fn == WF_EP_RELU || s[f.count].fn == WF_EP_CLIP)) {
+        const int clip = s[f.count].fn == WF_EP_CLIP;
+        f.limit = 1;
+        f.lo = clip ? s[f.count].a : 0.0f;
+        f.hi = clip ? s[f.count].b : INFINITY;
+        f.count++;
+    }
+    return f;
+}
+
+/* ---- One item ---- */
+
+enum {
+    EPILOGUE_ROWS = 24 /* rows between runs of the other stages: few calls, and the rows are still in L1 */
+};
+
+/* What the loops of one pass over one item need. */
+typedef struct item_state {
+    const wf_gemm_shape *shape;
+    const wf_gemm_args *args;
+    float *c;     /* row 0 of the block */
+    int64_t row0; /* of the block, counted through the batches */
+    int64_t rows;
+    panel_list panels;
+    int64_t panel0, panel_count, first_vector;
+    fused_stages fused;
+    float *partial; /* panels of [row][width], or NULL with one pass */
+    pass pass;
+    /* Panel p of the pass at b + (p.first - b_first) * b_vector_stride + b_row * width, unless b_in_place. */
+    const float *b;
+    int64_t b_first, b_vector_stride, b_row;
+    int b_in_place;
+    const float *b_tail; /* the copy of the last panel when it is partial and B is in place */
+    int prefetch;
+    wf_gemm_tile tile; /* rows, taps, k0, k set for the pass */
+} item_state;
+
+/* Points the tile at a panel; returns the panel. */
+static panel select_panel(item_state *st, int64_t index)
+{
+    const panel p = panel_at(st->panels, st->panel0 + index);
+    const int64_t col = p.first * WF_VLEN;
+    wf_gemm_tile *t = &st->tile;
+    if (st->b_in_place && !panel_is_partial(st->shape, p)) {
+        t->b = st->b + col;
+        t->b_stride = st->shape->ldb;
+    } else {
+        t->b_stride = (ptrdiff_t)p.width * WF_VLEN;
+        t->b = st->b_in_place
+                   ? st->b_tail
+                   : st->b + (p.first - st->b_first) * st->b_vector_stride + st->b_row * t->b_stride;
+    }
+    const int whole = !panel_is_partial(st->shape, p);
+    const fused_stages *f = &st->fused;
+    t->bias = st->pass.last && whole && f->bias ? f->bias->data + col : NULL;
+    t->limit = st->pass.last && whole && f->limit;
+    t->prefetch_bytes = 0;
+    if (st->prefetch && index + 1 < st->panel_count) {
+        const int64_t tiles = ceil_div(st->rows, tile_height(p.width));
+        const int64_t bytes = st->pass.taps * st->pass.k * t->b_stride * (int64_t)sizeof(float);
+        t->prefetch = (const char *)(t->b + st->b_vector_stride * p.width);
+        t->prefetch_bytes = round_up(ceil_div(bytes, tiles), 64);
+    }
+    return p;
+}
+
+/* Rows r .. r + height of the selected panel. */
+static void run_tile(item_state *st, panel p, const float *const *rows, int64_t r, int height)
+{
+    const wf_gemm_shape *s = st->shape;
+    wf_gemm_tile *t = &st->tile;
+    const int64_t col = p.first * WF_VLEN;
+    const ptrdiff_t width = (ptrdiff_t)p.width * WF_VLEN;
+    float *partial =
+        st->partial ? st->partial + (p.first - st->first_vector) * WF_VLEN * st->rows + r * width : NULL;
+    t->rows = rows + r;
+    t->partial = st->pass.tap == 0 && st->pass.k0 == 0 ? NULL : partial;
+    t->partial_stride = width;
+    t->residual = NULL;
+    if (!st->pass.last) {
+        t->out = partial;
+        t->out_stride = width;
+        wf_gemm_tiles[p.width][height](t);
+    } else if (!panel_is_partial(s, p)) {
+        if (st->fused.residual) {
+            t->residual_stride = st->fused.residual->row_stride_elems;
+            t->residual = st->fused.residual->data + (st->row0 + r) * t->residual_stride + col;
+        }
+        t->out = st->c + r * s->ldc + col;
+        t->out_stride = s->ldc;
+        wf_gemm_tiles[p.width][height](t);
+    } else {
+        float block[WF_TILE_HEIGHT_MAX * WF_TILE_VECTORS_MAX * WF_VLEN];
+        const int64_t valid = s->n - col;
+        t->out = block;
+        t->out_stride = width;
+        wf_gemm_tiles[p.width][height](t);
+        WF_KERNEL(wf_ep_run_f32)
+        (st->args->stages, st->args->stage_count, block, width, st->row0 + r, height, col, valid);
+        for (int i = 0; i < height; i++)
+            memcpy(st->c + (r + i) * s->ldc + col, block + i * width, (size_t)valid * sizeof(float));
+    }
+    if (t->prefetch_bytes)
+        t->prefetch += t->prefetch_bytes;
+}
+
+/* The stages that the tiles did not do, on rows of C that are complete; partial panels have had all of
+ * theirs. */
+static void run_other_stages(const item_state *st, int64_t r, int64_t rows, int64_t col, int64_t end)
+{
+    const wf_gemm_args *a = st->args;
+    const int64_t whole = st->shape->n - st->shape->n % WF_VLEN;
+    const panel last = panel_at(st->panels, st->panels.count - 1);
+    const int64_t limit = panel_is_partial(st->shape, last) ? last.first * WF_VLEN : whole;
+    end = min64(end, limit);
+    if (a->stage_count > st->fused.count && end > col)
+        WF_KERNEL(wf_ep_run_f32)
+    (a->stages + st->fused.count, a->stage_count - st->fused.count, st->c + r * st->shape->ldc + col,
+     st->shape->ldc, st->row0 + r, rows, col, end - col);
+}
+
+/* Tiles of even height: 49 rows by 6 is four tiles of 6 and five of 5, not eight of 6 and one of 1. */
+static int next_height(int64_t rows, int64_t r, int64_t height)
+{
+    const int64_t tiles = ceil_div(rows - r, height);
+    return (int)ceil_div(rows - r, tiles);
+}
+
+static void run_pass(item_state *st, const float *const *rows, int m_outer)
+{
+    if (m_outer) {
+        int height;
+        for (int64_t r = 0; r < st->rows; r += height) {
+            height = next_height(st->rows, r, tile_height(st->panels.width));
+            int64_t end = 0;
+            for (int64_t i = 0; i < st->panel_count; i++) {
+                const panel p = select_panel(st, i);
+                /* The last panel may be wider than the others and its tiles less high. */
+                int part;
+                for (int64_t q = 0; q < height; q += part) {
+                    part = next_height(height, q, tile_height(p.width));
+                    run_tile(st, p, rows, r + q, part);
+                }
+                end = (p.first + p.width) * WF_VLEN;
+            }
+            if (st->pass.last)
+                run_other_stages(st, r, height, st->first_vector * WF_VLEN, end);
+        }
+        return;
+    }
+    for (int64_t i = 0; i < st->panel_count; i++) {
+        const panel p = select_panel(st, i);
+        const int64_t col = p.first * WF_VLEN;
+        int64_t done = 0;
+        int height;
+        for (int64_t r = 0; r < st->rows; r += height) {
+            height = next_height(st->rows, r, tile_height(p.width));
+            run_tile(st, p, rows, r, height);
+            if (st->pass.last && (r + height - done >= EPILOGUE_ROWS || r + height == st->rows)) {
+                run_other_stages(st, done, r + height - done, col, col + (int64_t)p.width * WF_VLEN);
+                done = r + height;
+            }
+        }
+    }
+}
+
+/* Copies the rows of a block for one pass; out_rows are the new pointers. */
+static void pack_a_block(const wf_gemm_shape *s, const float *a, int64_t row0, int64_t row_count, pass ps,
+                         const float *const *rows, int64_t stride, float *out, const float **out_rows)
+{
+    if (s->a_kind == WF_GEMM_A_COLUMNS) {
+        copy_transposed(out, stride, a + ps.k0 * s->lda + row0, s->lda, ps.k, row_count);
+    } else {
+        for (int64_t r = 0; r < row_count; r++)
+            for (int64_t t = 0; t < ps.taps; t++)
+                memcpy(out + r * stride + t * ps.k, rows[(ps.tap + t) * row_count + r] + ps.k0,
+                       (size_t)ps.k * sizeof(float));
+    }
+    for (int64_t r = 0; r < row_count; r++)
+        out_rows[r] = out + r * stride;
+}
+
+static void gemm_item(const wf_gemm_shape *s, const wf_gemm_plan *plan, const wf_gemm_args *args,
+                      void *workspace, int64_t item)
+{
+    assert(s->m > 0 && s->n > 0 && s->k > 0 && s->batch[0] > 0 && s->batch[1] > 0 && s->ldc >= s->n);
+    assert(plan->panel_vectors >= 1 && plan->panel_vectors <= WF_TILE_VECTORS_MAX);
+    assert(plan->m_block > 0 && plan->n_block > 0 && plan->k_block > 0);
+    assert(s->a_kind != WF_GEMM_A_CONV || s->b_kind == WF_GEMM_B_PACKED);
+    assert(!plan->merge_kw || (s->a_kind == WF_GEMM_A_CONV && s->conv.dilation_w == 1 &&
+                               s->conv.pixel_stride == s->conv.channels));
+    assert(item >= 0 && item < gemm_item_count(s, plan));
+    const depth d = depth_of(s, plan);
+    const item_grid g = grid_of(s, plan);
+    const workspace_layout w = workspace_of(s, plan);
+    char *ws = workspace;
+
+    const int64_t batch = item / (g.m.count * g.n.count);
+    const int64_t outer = batch / s->batch[1];
+    const int64_t inner = batch % s->batch[1];
+    const int64_t block = item % (g.m.count * g.n.count);
+    const int64_t m_index = g.m_fast ? block % g.m.count : block / g.n.count;
+    const int64_t n_index = g.m_fast ? block / g.m.count : block % g.n.count;
+    const int64_t row0 = m_index * g.m.size;
+    const float *a = args->a + outer * args->a_batch_stride[0] + inner * args->a_batch_stride[1];
+    const float *b = args->b + outer * args->b_batch_stride[0] + inner * args->b_batch_stride[1];
+    float *c = args->c + outer * args->c_batch_stride[0] + inner * args->c_batch_stride[1];
+
+    item_state st = {.shape = s, .args = args};
+    st.c = c + row0 * s->ldc;
+    st.row0 = batch * s->m + row0;
+    st.rows = min64(g.m.size, s->m - row0);
+    st.panels = panels_of(s, plan);
+    st.panel0 = n_index * g.n.size;
+    st.panel_count = min64(g.n.size, st.panels.count - st.panel0);
+    st.first_vector = panel_at(st.panels, st.panel0).first;
+    st.fused = fuse(args->stages, args->stage_count);
+    st.tile.lo = st.fused.lo;
+    st.tile.hi = st.fused.hi;
+    st.partial = d.passes > 1 ? (float *)(void *)(ws + w.partial) : NULL;
+    st.prefetch = s->b_kind == WF_GEMM_B_PACKED ? plan->prefetch : 0;
+    st.tile.prefetch_l1 = plan->prefetch == 2;
+    st.b_in_place = s->b_kind == WF_GEMM_B_ROWS && !plan->pack_b;
+
+    const float **rows = (const float **)(void *)(ws + w.rows);
+    if (s->a_kind == WF_GEMM_A_CONV) {
+        float *zeros = (float *)(void *)(ws + w.zeros);
+        memset(zeros, 0, (size_t)d.k * sizeof(float));
+        conv_rows(&s->conv, plan->merge_kw, a, row0, st.rows, zeros, (int64_t *)(void *)(ws + w.taps),
+                  (float *)(void *)(ws + w.patches), rows);
+    } else if (s->a_kind == WF_GEMM_A_ROWS) {
+        for (int64_t r = 0; r < st.rows; r++)
+            rows[r] = a + (row0 + r) * s->lda;
+    }
+
+    for (int64_t i = 0; i < d.passes; i++) {
+        const pass ps = pass_at(&d, i);
+        st.pass = ps;
+        st.tile.tap_stride = (ptrdiff_t)st.rows;
+        st.tile.taps = ps.taps;
+        st.tile.k0 = ps.k0;
+        st.tile.k = ps.k;
+        const float *const *pass_rows = rows + ps.tap * st.rows;
+        if (plan->pack_a || s->a_kind == WF_GEMM_A_COLUMNS) {
+            const float **packed_rows = (const float **)(void *)(ws + w.a_rows);
+            pack_a_block(s, a, row0, st.rows, ps, rows, packed_a_stride(&d), (float *)(void *)(ws + w.a),
+                         packed_rows);
+            st.tile.taps = 1;
+            st.tile.k0 = 0;
+            st.tile.k = ps.taps * ps.k;
+            pass_rows = packed_rows;
+        }
+        if (s->b_kind == WF_GEMM_B_PACKED) {
+            st.b = b;
+            st.b_vector_stride = d.taps * d.k * WF_VLEN;
+            st.b_row = ps.tap * d.k + ps.k0;
+        } else {
+            float *copy = (float *)(void *)(ws + w.b);
+            st.b = st.b_in_place ? b + ps.k0 * s->ldb : copy;
+            st.b_first = st.first_vector;
+            st.b_vector_stride = ps.k * WF_VLEN;
+            st.b_tail = copy;
+            for (int64_t j = 0; j < st.panel_count; j++) {
+                const panel p = panel_at(st.panels, st.panel0 + j);
+                if (!st.b_in_place)
+                    pack_panel(s, b, p, ps.k0, ps.k, copy + (p.first - st.b_first) * st.b_vector_stride);
+                else if (panel_is_partial(s, p))
+                    pack_panel(s, b, p, ps.k0, ps.k, copy);
+            }
+        }
+        run_pass(&st, pass_rows, plan->m_outer);
+    }
+}
+
+/* ---- Plans ---- */
+
+static wf_gemm_plan plan_for(const wf_gemm_shape *s, const wf_gemm_caches *caches, int threads, int width)
+{
+    const int conv = s->a_kind == WF_GEMM_A_CONV;
+    const int height = tile_height(width);
+    wf_gemm_plan plan = {.panel_vectors = (int8_t)width, .pack_b = 1};
+    plan.merge_kw = conv && s->conv.kernel_w > 1 && s->conv.dilation_w == 1 &&
+                    s->conv.pixel_stride == s->conv.channels && s->conv.channels <= 8;
+    /* A tile's rows and its panel in three quarters of L1. */
+    plan.k_block = (int32_t)(caches->l1_bytes * 3 / 4 / 4 / (width * WF_VLEN + height) / 32 * 32);
+    if (plan.k_block < 64)
+        plan.k_block = 64;
+    plan.m_block = 1;
+    plan.n_block = width * WF_VLEN;
+    const depth d = depth_of(s, &plan);
+    const int64_t pass_depth = d.pass_taps * d.pass_k;
+    const int64_t columns = round_up(s->n, WF_VLEN);
+    /* Rows of a pass in half of L2; then enough items for all threads, out of the larger dimension. */
+    int64_t rows = caches->l2_bytes / 2 / 4 / pass_depth / height * height;
+    rows = rows < 4 * height ? 4 * height : min64(rows, 4096);
+    const int64_t batches = s->batch[0] * s->batch[1];
+    const int64_t wanted = threads > 1 ? ceil_div(8 * (int64_t)threads, batches) : 1;
+    int64_t cols = columns;
+    int64_t m_blocks = blocks_of(s->m, rows, height).count;
+    if (m_blocks < wanted) {
+        if (s->b_kind == WF_GEMM_B_PACKED && s->n > 2 * s->m)
+            cols = ceil_div(columns, ceil_div(wanted, m_blocks));
+        else if (s->m >= wanted * 2 * height)
+            rows = ceil_div(s->m, wanted);
+        else
+            cols = ceil_div(columns, ceil_div(wanted, m_blocks));
+    }
+    plan.m_block = (int32_t)min64(rows, s->m);
+    plan.n_block = (int32_t)(cols < width * WF_VLEN ? width * WF_VLEN : cols);
+    plan.m_outer = d.passes == 1 && pass_depth * min64(cols, s->n) * 4 <= caches->l1_bytes / 2;
+    plan.prefetch = s->b_kind == WF_GEMM_B_PACKED;
+    return plan;
+}
+
+static int default_width(const wf_gemm_shape *s)
+{
+    const int64_t vectors = ceil_div(s->n, WF_VLEN);
+    if (vectors == 1)
+        return 1;
+    return vectors % 2 != 0 && vectors % 3 == 0 ? 3 : 2;
+}
+
+static wf_gemm_plan gemm_plan_default(const wf_gemm_shape *s, const wf_gemm_caches *caches, int threads)
+{
+    return plan_for(s, caches, threads, default_width(s));
+}
+
+static size_t gemm_plan_list(const wf_gemm_shape *s, const wf_gemm_caches *caches, int threads,
+                             wf_gemm_plan *out, size_t capacity)
+{
+    if (capacity)
+        out[0] = gemm_plan_default(s, caches, threads);
+    return 1;
+}
+
+const wf_gemm_kernels WF_KERNEL(wf_gemm) = {
+    gemm_plan_default, gemm_plan_list, gemm_item_count, gemm_workspace_bytes,
+    gemm_packed_elems, gemm_pack_b,    gemm_item};

@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The innermost loops of gemm.c: a tile of rows x vectors of C held in registers.
+ *
+ * Accumulators are array elements with constant subscripts, never a loop variable, so that both compilers
+ * keep them in registers; rows are spelled out by WF_TILE_ROWS and those beyond the tile's height fold away.
+ */
+#ifndef WF_NATIVE_GEMM_TILE_H
+#define WF_NATIVE_GEMM_TILE_H
+
+#include "backends/native/kernels/simd.h"
+
+typedef struct wf_gemm_tile {
+    const float *const *rows; /* rows[t * tap_stride + r]: row r of tap t */
+    ptrdiff_t tap_stride;
+    int64_t taps, k0, k; /* elements k0 .. k0 + k of every tap; taps and k >= 1 */
+    const float *b;      /* row i of the panel at b + i * b_stride, over all taps */
+    ptrdiff_t b_stride;
+    const float *partial; /* sums of earlier passes, partial_stride apart; NULL: start from zero */
+    ptrdiff_t partial_stride;
+    float *out;
+    ptrdiff_t out_stride;
+    const float *bias;     /* NULL: none */
+    const float *residual; /* NULL: none */
+    ptrdiff_t residual_stride;
+    int limit; /* whether lo and hi apply */
+    float lo, hi;
+    const char *prefetch; /* cache lines to ask for, prefetch_bytes from here */
+    ptrdiff_t prefetch_bytes;
+    int prefetch_l1;
+} wf_gemm_tile;
+
+typedef void wf_gemm_tile_fn(const wf_gemm_tile *t);
+
+/* c += a * b. gcc 12 turns the plain expression into forms of FMA that overwrite a factor, and pays with a
+ * register copy or a spill for one FMA in six: 0.88 of peak for the 6x16 tile, 0.96 with the form spelled
+ * out; clang 14 does better on its own, 0.97 (Zen 3, K = 256, 2026-11-30). */
+WF_INLINE void wf_v_fma(wf_vf *c, wf_vf a, wf_vf b)
+{
+#if defined(__FMA__) && !defined(__clang__) && (WF_VLEN == 8 || (WF_VLEN == 16 && defined(__AVX512F__)))
+    __asm__("vfmadd231ps %2, %1, %0" : "+v"(*c) : "v"(a), "v"(b));
+#else
+    *c += a * b;
+#endif
+}
+
+/* Height of the tile by its width in vectors: as many accumulators as leave room for a row of B and a
+ * broadcast, and no more row pointers than there are general registers for. One vector wide, the loads of A
+ * are the limit. */
+#if WF_VLEN == 16
+#define WF_TILE_HEIGHT1 12
+#define WF_TILE_HEIGHT2 12
+#define WF_TILE_HEIGHT3 8
+#elif WF_VLEN == 8
+#define WF_TILE_HEIGHT1 8
+#define WF_TILE_HEIGHT2 6
+#define WF_TILE_HEIGHT3 4
+#else
+#define WF_TILE_HEIGHT1 8
+#define WF_TILE_HEIGHT2 4
+#define WF_TILE_HEIGHT3 3
+#endif
+#define WF_TILE_HEIGHT_MAX 12
+#define WF_TILE_VECTORS_MAX 3
+
+#define WF_TILE_ROWS(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11)
+#define WF_TILE_ACC(r, v) acc[(r)*WF_TILE_VECTORS_MAX + (v)]
+
+WF_INLINE void wf_gemm_tile_run(const int height, const int vectors, const wf_gemm_tile *t)
+{
+    wf_vf acc[WF_TILE_HEIGHT_MAX * WF_TILE_VECTORS_MAX];
+
+    for (ptrdiff_t i = 0; i < t->prefetch_bytes; i += 64) {
+        if (t->prefetch_l1)
+            __builtin_prefetch(t->prefetch + i, 0, 3);
+        else
+            __builtin_prefetch(t->prefetch + i, 0, 2);
+    }
+
+#define WF_TILE_LOAD1(r, v)        \
+    if (height > r && vectors > v) \
+        WF_TILE_ACC(r, v) = wf_v_load(t->partial + r * t->partial_stride + v * WF_VLEN);
+#define WF_TILE_LOAD(r) WF_TILE_LOAD1(r, 0) WF_TILE_LOAD1(r, 1) WF_TILE_LOAD1(r, 2)
+#define WF_TILE_ZERO1(r, v)        \
+    if (height > r && vectors > v) \
+        WF_TILE_ACC(r, v) = (wf_vf){0};
+#define WF_TILE_ZERO(r) WF_TILE_ZERO1(r, 0) WF_TILE_ZERO1(r, 1) WF_TILE_ZERO1(r, 2)
+    if (t->partial) {
+        WF_TILE_ROWS(WF_TILE_LOAD)
+    } else {
+        WF_TILE_ROWS(WF_TILE_ZERO)
+    }
+
+    const float *const *rows = t->rows;
+    const float *b = t->b;
+    const ptrdiff_t b_stride = t->b_stride;
+    const int64_t k_end = t->k;
+    for (int64_t taps = t->taps; taps > 0; taps--) {
+        const float *a[WF_TILE_HEIGHT_MAX];
+#define WF_TILE_POINTER(r) \
+    if (height > r)        \
+        a[r] = rows[r] + t->k0;
+        WF_TILE_ROWS(WF_TILE_POINTER)
+        rows += t->tap_stride;
+
+#define WF_TILE_ROW(r)                                    \
+    if (height > r) {                                     \
+        const wf_vf x = wf_v_set(a[r][k + wf_tile_step]); \
+        wf_v_fma(&WF_TILE_ACC(r, 0), x, b0);              \
+        if (vectors > 1)                                  \
+            wf_v_fma(&WF_TILE_ACC(r, 1), x, b1);          \
+        if (vectors > 2)                                  \
+            wf_v_fma(&WF_TILE_ACC(r, 2), x, b2);          \
+    }
+#define WF_TILE_STEP(step)                                              \
+    {                                                                   \
+        enum { wf_tile_step = step };                                   \
+        const wf_vf b0 = wf_v_load(b);                                  \
+        const wf_vf b1 = vectors > 1 ? wf_v_load(b + WF_VLEN) : b0;     \
+        const wf_vf b2 = vectors > 2 ? wf_v_load(b + 2 * WF_VLEN) : b0; \
+        b += b_stride;                                                  \
+        WF_TILE_ROWS(WF_TILE_ROW)                                       \
+    }
+        int64_t k = 0;
+        for (; k + 4 <= k_end; k += 4) {
+            WF_TILE_STEP(0)
+            WF_TILE_STEP(1)
+            WF_TILE_STEP(2)
+            WF_TILE_STEP(3)
+        }
+        for (; k < k_end; k++)
+            WF_TILE_STEP(0)
+    }
+
+    if (t->bias) {
+        const wf_vf c0 = wf_v_load(t->bias);
+        const wf_vf c1 = vectors > 1 ? wf_v_load(t->bias + WF_VLEN) : c0;
+        const wf_vf c2 = vectors > 2 ? wf_v_load(t->bias + 2 * WF_VLEN) : c0;
+#define WF_TILE_BIAS1(r, v)        \
+    if (height > r && vectors > v) \
+        WF_TILE_ACC(r, v) += c##v;
+#define WF_TILE_BIAS(r) WF_TILE_BIAS1(r, 0) WF_TILE_BIAS1(r, 1) WF_TILE_BIAS1(r, 2)
+        WF_TILE_ROWS(WF_TILE_BIAS)
+    }
+    if (t->residual) {
+#define WF_TILE_RESIDUAL1(r, v)    \
+    if (height > r && vectors > v) \
+        WF_TILE_ACC(r, v) += wf_v_load(t->residual + r * t->residual_stride + v * WF_VLEN);
+#define WF_TILE_RESIDUAL(r) WF_TILE_RESIDUAL1(r, 0) WF_TILE_RESIDUAL1(r, 1) WF_TILE_RESIDUAL1(r, 2)
+        WF_TILE_ROWS(WF_TILE_RESIDUAL)
+    }
+    if (t->limit) {
+        const wf_vf lo = wf_v_set(t->lo);
+        const wf_vf hi = wf_v_set(t->hi);
+#define WF_TILE_LIMIT1(r, v)       \
+    if (height > r && vectors > v) \
+        WF_TILE_ACC(r, v) = wf_v_min(wf_v_max(WF_TILE_ACC(r, v), lo), hi);
+#define WF_TILE_LIMIT(r) WF_TILE_LIMIT1(r, 0) WF_TILE_LIMIT1(r, 1) WF_TILE_LIMIT1(r, 2)
+        WF_TILE_ROWS(WF_TILE_LIMIT)
+    }
+
+#define WF_TILE_STORE1(r, v)       \
+    if (height > r && vectors > v) \
+        wf_v_store(t->out + r * t->out_stride + v * WF_VLEN, WF_TILE_ACC(r, v));
+#define WF_TILE_STORE(r) WF_TILE_STORE1(r, 0) WF_TILE_STORE1(r, 1) WF_TILE_STORE1(r, 2)
+    WF_TILE_ROWS(WF_TILE_STORE)
+}
+
+/* X(height, vectors) of the tiles of this tier. */
+#define WF_TILES_UPTO3(X, v) X(1, v) X(2, v) X(3, v)
+#define WF_TILES_UPTO4(X, v) WF_TILES_UPTO3(X, v) X(4, v)
+#define WF_TILES_UPTO6(X, v) WF_TILES_UPTO4(X, v) X(5, v) X(6, v)
+#define WF_TILES_UPTO8(X, v) WF_TILES_UPTO6(X, v) X(7, v) X(8, v)
+#define WF_TILES_UPTO12(X, v) WF_TILES_UPTO8(X, v) X(9, v) X(10, v) X(11, v) X(12, v)
+#define WF_TILES_CAT(a, b) a##b
+#define WF_TILES_CAT2(a, b) WF_TILES_CAT(a, b)
+#define WF_TILES_OF(X, height, v) WF_TILES_CAT2(WF_TILES_UPTO, height)(X, v)
+#define WF_TILES(X) \
+    WF_TILES_OF(X, WF_TILE_HEIGHT1, 1) WF_TILES_OF(X, WF_TILE_HEIGHT2, 2) WF_TILES_OF(X, WF_TILE_HEIGHT3, 3)
+
+#define WF_TILE_DEFINE(height, vectors)                                  \
+    static void wf_gemm_tile_##height##x##vectors(const wf_gemm_tile *t) \
+    {                                                                    \
+        wf_gemm_tile_run(height, vectors, t);                            \
+    }
+WF_TILES(WF_TILE_DEFINE)
+
+#define WF_TILE_ENTRY(height, vectors) [vectors][height] = wf_gemm_tile_##height##x##vectors,
+static wf_gemm_tile_fn *const wf_gemm_tiles[WF_TILE_VECTORS_MAX + 1][WF_TILE_HEIGHT_MAX + 1] = {
+    WF_TILES(WF_TILE_ENTRY)};
+
+#endif

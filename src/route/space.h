@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Space: everything a route may choose from for one graph, and the solver over it.
+ *
+ * Patterns propose groups: convex sets of nodes that one kernel may cover. A group has a problem; a problem has the tactics
+ * that the sources offered. A route is one (group, tactic) for every node. Fusion is inside the selection: the group's root
+ * label carries the time, member labels cost nothing.
+ */
+#ifndef WF_ROUTE_SPACE_H
+#define WF_ROUTE_SPACE_H
+
+#include "backend/registry.h"
+#include "graph/graph.h"
+
+/* A tactic of a problem with what is known of its time. */
+typedef struct wf_choice {
+    const char *tactic_id;
+    const wf_layout_t *operand_layouts;
+    const wf_layout_t *output_layouts;
+    wf_tactic_needs_t needs;
+    double estimate_ns;
+    double cost_ns;    /* what the solver uses: the estimate until something better is set */
+    double sd_rel;     /* relative standard deviation of cost_ns; 0: an estimate */
+    bool measured;
+    bool deterministic;
+    bool dominated;    /* the same layouts at lower estimate exist far below: not in the solver */
+    bool banned;       /* quarantined, or failed the accuracy gate */
+} wf_choice_t;
+
+typedef struct wf_decline_note {
+    const char *family;
+    wf_decline_t reason;
+    const char *text;
+} wf_decline_note_t;
+
+typedef struct wf_space_problem {
+    const wf_problem_t *problem;
+    WF_VEC(wf_choice_t) choices;
+    WF_VEC(wf_decline_note_t) declines;
+    uint32_t use_count; /* groups with this problem */
+} wf_space_problem_t;
+
+typedef struct wf_group {
+    const char *pattern;  /* "single", "epilogue", "attention", "concat.inplace" ... */
+    wf_node_id *nodes;    /* in graph order; the last one's output is the group's first output */
+    uint32_t node_count;
+    uint32_t problem;     /* index */
+    wf_value_id *operands; /* one per problem operand; WF_NO_VALUE: absent */
+    wf_value_id *outputs;  /* one per problem output */
+    uint32_t output_count;
+} wf_group_t;
+
+typedef struct wf_space {
+    wf_arena_t arena;
+    const wf_graph_t *graph; /* borrowed */
+    const wf_backends_t *backends; /* borrowed */
+    WF_VEC(wf_space_problem_t) problems;
+    WF_VEC(wf_group_t) groups;
+    wf_map_t problem_index; /* text -> index */
+    /* groups of a node: group_items[group_first[node] .. group_first[node + 1]) */
+    uint32_t *group_first, *group_items;
+    /* conversions, made on demand: problem index per (type, from, to) */
+    wf_map_t convert_index;
+} wf_space_t;
+
+/* Named settings that open or close parts of the space; unknown names are refused by wf_knobs_set with the nearest one. */
+typedef struct wf_knobs {
+#define X(field, name, default_value, help) bool field;
+#include "route/knobs.def"
+#undef X
+} wf_knobs_t;
+void wf_knobs_default(wf_knobs_t *out_knobs);
+/* "fuse.attention", "off". USAGE for an unknown name or value, with the nearest match as hint. */
+wf_status_t wf_knobs_set(wf_knobs_t *knobs, const char *name, const char *value) WF_MUST_USE;
+
+typedef struct wf_space_options {
+    wf_knobs_t knobs;
+    wf_allocator_t allocator;
+    wf_log_t log;
+} wf_space_options_t;
+
+/* Enumerates groups, problems and tactics. `graph` has been through the passes; all types known. MODEL_UNSUPPORTED naming the
+ * node when no source does some node at all. */
+wf_status_t wf_space_create(const wf_graph_t *graph, const wf_backends_t *backends,
+                            const wf_space_options_t *options, wf_space_t **out_space) WF_MUST_USE;
+void wf_space_destroy(wf_space_t *space);
+
+/* The problem of converting a value; made when first asked for. */
+wf_status_t wf_space_convert(wf_space_t *space, wf_value_id value, wf_layout_t from, wf_layout_t to,
+                             uint32_t *out_problem) WF_MUST_USE;
+
+/* ---- Routes ---- */
+typedef struct wf_route_item {
+    uint32_t group;  /* index into groups */
+    uint32_t choice; /* index into the group's problem's choices */
+} wf_route_item_t;
+typedef struct wf_route {
+    wf_allocator_t allocator;
+    wf_route_item_t *items; /* in an order that can run */
+    size_t count;
+    double cost_ns; /* the solver's, conversions included */
+    bool exact;
+} wf_route_t;
+/* Solves for the present cost_ns of choices. INTERNAL when there is no finite route. */
+wf_status_t wf_space_solve(wf_space_t *space, wf_route_t *out_route) WF_MUST_USE;
+/* The `count` cheapest distinct routes found by changing one choice at a time (min-marginals), cheapest first. */
+wf_status_t wf_space_solve_k(wf_space_t *space, size_t count, wf_route_t *out_routes, size_t *out_count) WF_MUST_USE;
+void wf_route_deinit(wf_route_t *route);
+
+/* ---- Plan text ---- one line per decision, sorted by the node's name:
+ *   [plan]
+ *   version 1
+ *   <name of the group's first output> <problem hash> <tactic id> covers=<names of the other nodes' first outputs>
+ * and from parse back to a route; LOCK_MISMATCH naming the first line that does not fit this space. */
+wf_status_t wf_plan_print(const wf_space_t *space, const wf_route_t *route, wf_text_t *text) WF_MUST_USE;
+wf_status_t wf_plan_parse(wf_space_t *space, const char *text, size_t text_bytes, wf_route_t *out_route) WF_MUST_USE;
+
+#endif
