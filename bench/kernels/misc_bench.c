@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
 
 #include "backends/native/kernels/attention.h"
@@ -40,9 +41,19 @@ static double now_us(void)
     return (double)t.tv_sec * 1e6 + (double)t.tv_nsec * 1e-3;
 }
 
+/* Huge pages, like the arenas of the runtime, at offsets that differ (equal ones alias in the caches). Never freed. */
 static float *floats(int64_t n)
 {
-    float *p = aligned_alloc(64, ((size_t)n * sizeof(float) + 127) / 64 * 64);
+    static size_t count;
+    const size_t huge = 2u << 20, offset = count * 37 % 64 * 64 + count * 5 % 16 * 4096;
+    const size_t bytes = ((size_t)n * sizeof(float) + offset + huge - 1) / huge * huge;
+    char *block = aligned_alloc(huge, bytes);
+    if (!block) {
+        abort();
+    }
+    count++;
+    madvise(block, bytes, MADV_HUGEPAGE);
+    float *p = (float *)(block + offset);
     for (int64_t i = 0; i < n; i++) {
         p[i] = (float)((i * 2654435761u >> 7) % 2001) * 0.001f - 1.0f;
     }

@@ -32,7 +32,8 @@ static wf_status_t wf_mapping_from_fd(int fd, const char *path, wf_mapping_t *ou
     if (!S_ISREG(info.st_mode)) {
         close(fd);
         return wf_status_hinted(WF_ERROR(FILE_UNREADABLE, "cannot read %s: it is no regular file", path),
-                                S_ISDIR(info.st_mode) ? "this is a folder: name a file" : "copy it to a file first");
+                                S_ISDIR(info.st_mode) ? "this is a folder: name a file"
+                                                      : "copy it to a file first");
     }
     if ((uint64_t)info.st_size > PTRDIFF_MAX) {
         close(fd);
@@ -85,8 +86,8 @@ static bool wf_path_stays_inside(const char *name)
     return true;
 }
 
-/* Opens name below folder_fd without following a link; one component after the other, for kernels before 5.6 and
- * sandboxes that know no openat2. Returns -1 with errno; ELOOP or ENOTDIR for a link. */
+/* Opens name below folder_fd without following a link; one component after the other, for kernels before 5.6
+ * and sandboxes that know no openat2. Returns -1 with errno; ELOOP or ENOTDIR for a link. */
 static int wf_open_by_component(int folder_fd, const char *name)
 {
     int fd = folder_fd;
@@ -145,8 +146,9 @@ wf_status_t wf_mapping_open_inside(const char *folder, const char *name, wf_mapp
 {
     *out_mapping = (wf_mapping_t){NULL, 0};
     if (!wf_path_stays_inside(name)) {
-        return wf_status_hinted(WF_ERROR(EXTERNAL_DATA, "the file name \"%s\" leaves the folder of the model", name),
-                                "external data must be a relative path below the folder of the model");
+        return wf_status_hinted(
+            WF_ERROR(EXTERNAL_DATA, "the file name \"%s\" leaves the folder of the model", name),
+            "external data must be a relative path below the folder of the model");
     }
     int folder_fd = open(folder[0] != 0 ? folder : ".", O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (folder_fd < 0) {
@@ -160,11 +162,12 @@ wf_status_t wf_mapping_open_inside(const char *folder, const char *name, wf_mapp
     }
     if (error_number == ELOOP || error_number == EXDEV) {
         return wf_status_hinted(
-            WF_ERROR(EXTERNAL_DATA, "the file name \"%s\" passes a symbolic link or leaves the folder of the model", name),
+            WF_ERROR(EXTERNAL_DATA,
+                     "the file name \"%s\" passes a symbolic link or leaves the folder of the model", name),
             "replace the link by the file itself");
     }
-    return wf_status_annotated(wf_status_from_errno(error_number, WF_CODE_FILE_UNREADABLE, "read", name), "in folder %s",
-                               folder[0] != 0 ? folder : ".");
+    return wf_status_annotated(wf_status_from_errno(error_number, WF_CODE_FILE_UNREADABLE, "read", name),
+                               "in folder %s", folder[0] != 0 ? folder : ".");
 }
 
 void wf_mapping_close(wf_mapping_t *mapping)
@@ -236,8 +239,9 @@ wf_status_t wf_atomic_file_begin(const char *path, uint32_t mode, wf_allocator_t
     struct stat info;
     /* A rename would replace a device or a pipe by a file. */
     if (stat(path, &info) == 0 && !S_ISREG(info.st_mode)) {
-        return wf_status_hinted(WF_ERROR(FILE_UNWRITABLE, "cannot write %s: it exists and is no regular file", path),
-                                "name a file");
+        return wf_status_hinted(
+            WF_ERROR(FILE_UNWRITABLE, "cannot write %s: it exists and is no regular file", path),
+            "name a file");
     }
     wf_atomic_file_t *file;
     WF_TRY(wf_alloc(allocator, 1, sizeof *file, &file));
@@ -275,7 +279,8 @@ static wf_status_t wf_atomic_file_put(wf_atomic_file_t *file, const char *bytes,
             continue;
         }
         if (written <= 0) {
-            return wf_status_from_errno(written < 0 ? errno : ENOSPC, WF_CODE_FILE_UNWRITABLE, "write", file->path);
+            return wf_status_from_errno(written < 0 ? errno : ENOSPC, WF_CODE_FILE_UNWRITABLE, "write",
+                                        file->path);
         }
         bytes += written;
         length -= (size_t)written;
@@ -400,7 +405,8 @@ static wf_status_t wf_read_all(int fd, const char *path, size_t guess_bytes, siz
             break;
         }
         if (length > limit_bytes) {
-            status = WF_ERROR(FILE_UNREADABLE, "cannot read %s: it has more than %zu bytes", path, limit_bytes);
+            status =
+                WF_ERROR(FILE_UNREADABLE, "cannot read %s: it has more than %zu bytes", path, limit_bytes);
             break;
         }
         if (length < capacity) {
@@ -434,7 +440,8 @@ static wf_status_t wf_read_all(int fd, const char *path, size_t guess_bytes, siz
     return WF_OK;
 }
 
-wf_status_t wf_file_read(const char *path, size_t limit_bytes, wf_allocator_t allocator, char **out, size_t *out_bytes)
+wf_status_t wf_file_read(const char *path, size_t limit_bytes, wf_allocator_t allocator, char **out,
+                         size_t *out_bytes)
 {
     *out = NULL;
     *out_bytes = 0;

@@ -12,7 +12,8 @@
 
 /* ---- The system allocator ---- */
 
-static void *wf_system_resize(void *self, void *ptr, size_t old_bytes, size_t new_bytes, size_t alignment_bytes)
+static void *wf_system_resize(void *self, void *ptr, size_t old_bytes, size_t new_bytes,
+                              size_t alignment_bytes)
 {
     (void)self;
     if (new_bytes == 0) {
@@ -47,8 +48,8 @@ wf_status_t wf_alloc(wf_allocator_t allocator, size_t count, size_t elem_bytes, 
     return wf_alloc_aligned(allocator, count, elem_bytes, WF_ALLOC_ALIGNMENT_BYTES, out);
 }
 
-wf_status_t wf_alloc_aligned(wf_allocator_t allocator, size_t count, size_t elem_bytes, size_t alignment_bytes,
-                             void *out)
+wf_status_t wf_alloc_aligned(wf_allocator_t allocator, size_t count, size_t elem_bytes,
+                             size_t alignment_bytes, void *out)
 {
     void *ptr = NULL;
     memcpy(out, &ptr, sizeof ptr); /* `out` is a T **: writing it as a void ** would break aliasing rules */
@@ -73,7 +74,8 @@ void wf_free(wf_allocator_t allocator, void *ptr, size_t count, size_t elem_byte
     wf_free_aligned(allocator, ptr, count, elem_bytes, WF_ALLOC_ALIGNMENT_BYTES);
 }
 
-void wf_free_aligned(wf_allocator_t allocator, void *ptr, size_t count, size_t elem_bytes, size_t alignment_bytes)
+void wf_free_aligned(wf_allocator_t allocator, void *ptr, size_t count, size_t elem_bytes,
+                     size_t alignment_bytes)
 {
     if (ptr != NULL) {
         allocator.resize(allocator.self, ptr, count * elem_bytes, 0, alignment_bytes);
@@ -92,7 +94,8 @@ struct wf_arena_block {
     size_t bytes;                /* of the whole block, this header included */
 };
 #define WF_ARENA_HEADER_BYTES 64u
-static_assert(sizeof(struct wf_arena_block) <= WF_ARENA_HEADER_BYTES, "the header keeps the block's alignment");
+static_assert(sizeof(struct wf_arena_block) <= WF_ARENA_HEADER_BYTES,
+              "the header keeps the block's alignment");
 
 void wf_arena_init(wf_arena_t *arena, wf_allocator_t allocator)
 {
@@ -154,7 +157,8 @@ static void *wf_arena_take(wf_arena_t *arena, size_t bytes, size_t alignment_byt
     size_t next_bytes = newest == NULL ? WF_ARENA_FIRST_BLOCK_BYTES
                                        : WF_MIN(2 * newest->bytes, (size_t)WF_ARENA_LARGEST_BLOCK_BYTES);
     bool alone = newest != NULL && needed_bytes > next_bytes / 2; /* large: keep filling the newest block */
-    wf_arena_block_t *block = wf_arena_block_new(arena, alone ? needed_bytes : WF_MAX(needed_bytes, next_bytes));
+    wf_arena_block_t *block =
+        wf_arena_block_new(arena, alone ? needed_bytes : WF_MAX(needed_bytes, next_bytes));
     if (block == NULL) {
         return NULL;
     }
@@ -227,7 +231,8 @@ wf_status_t wf_arena_format(wf_arena_t *arena, const char **out, const char *for
     return text != NULL ? WF_OK : wf_status_out_of_memory();
 }
 
-static void *wf_arena_resize(void *self, void *ptr, size_t old_bytes, size_t new_bytes, size_t alignment_bytes)
+static void *wf_arena_resize(void *self, void *ptr, size_t old_bytes, size_t new_bytes,
+                             size_t alignment_bytes)
 {
     wf_arena_t *arena = self;
     if (new_bytes == 0) {

@@ -18,9 +18,9 @@
 
 #if defined(WF_HAVE_LIBGOMP) && !defined(WF_OPENMP_UNSEEN)
 
-/* The entry that gcc emits for `omp parallel` (libgomp's ABI, GOMP_4.0). Called by name instead of through the pragma
- * because clang's -fopenmp would bring LLVM's runtime: a second pool beside the libgomp below oneDNN, which is what this
- * back end exists to avoid. */
+/* The entry that gcc emits for `omp parallel` (libgomp's ABI, GOMP_4.0). Called by name instead of through
+ * the pragma because clang's -fopenmp would bring LLVM's runtime: a second pool beside the libgomp below
+ * oneDNN, which is what this back end exists to avoid. */
 extern void GOMP_parallel(void (*fn)(void *), void *data, unsigned thread_count, unsigned flags);
 extern int omp_get_thread_num(void);
 

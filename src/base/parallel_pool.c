@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The pool. A region is opened by the caller and joined by whoever comes in time.
  *
- * Nobody waits for a worker that has not joined: when the caller finds no item left it closes the region and waits only
- * for those inside. So a worker that sleeps, starts late or lost its CPU to another process costs its share of the
- * work, never a stall; a barrier that needs every thread took 4-8 ms a region when a foreign process held one core.
+ * Nobody waits for a worker that has not joined: when the caller finds no item left it closes the region and
+ * waits only for those inside. So a worker that sleeps, starts late or lost its CPU to another process costs
+ * its share of the work, never a stall; a barrier that needs every thread took 4-8 ms a region when a foreign
+ * process held one core.
  *
- * All of that is one word, the gate: how many workers are inside, whether the region is open, whether the caller sleeps
- * until they leave, and a counter that makes each region's value new. The fields of a region are written while the gate
- * is closed with nobody inside and read only by those inside. A wrapped counter is harmless: the worker misses a region.
+ * All of that is one word, the gate: how many workers are inside, whether the region is open, whether the
+ * caller sleeps until they leave, and a counter that makes each region's value new. The fields of a region
+ * are written while the gate is closed with nobody inside and read only by those inside. A wrapped counter is
+ * harmless: the worker misses a region.
  */
 #include "base/parallel.h"
 
@@ -32,14 +34,14 @@
 #define WF_GATE_COUNTER (~(WF_GATE_REGION - 1))
 #define WF_POOL_MAX_THREADS 1024u
 
-/* How long an idle thread stays awake. Measured on 2 cores of an AMD EPYC (Zen 3, 2026-11-30): a region with both threads
- * spinning costs under 1 us, one that has to wake a sleeper about 50 us on a virtual machine. Gaps between steps of one
- * run are serial steps of microseconds; beyond 10 ms a wake is 0.5 % of the gap. */
-#define WF_SPIN_PAUSE_NS 20000u      /* spin with pause; afterwards yield between looks */
-#define WF_SPIN_WINDOW_NS 10000000u  /* then sleep, between wf_pool_begin and wf_pool_end */
-#define WF_SPIN_TAIL_NS 50000u       /* then sleep, outside */
-#define WF_SPIN_CALLER_NS 1000000u   /* the caller, waiting for the last items */
-#define WF_SPIN_LOOKS_PER_CLOCK 32u  /* looks at the gate between two looks at the clock */
+/* How long an idle thread stays awake. Measured on 2 cores of an AMD EPYC (Zen 3, 2026-11-30): a region with
+ * both threads spinning costs under 1 us, one that has to wake a sleeper about 50 us on a virtual machine.
+ * Gaps between steps of one run are serial steps of microseconds; beyond 10 ms a wake is 0.5 % of the gap. */
+#define WF_SPIN_PAUSE_NS 20000u     /* spin with pause; afterwards yield between looks */
+#define WF_SPIN_WINDOW_NS 10000000u /* then sleep, between wf_pool_begin and wf_pool_end */
+#define WF_SPIN_TAIL_NS 50000u      /* then sleep, outside */
+#define WF_SPIN_CALLER_NS 1000000u  /* the caller, waiting for the last items */
+#define WF_SPIN_LOOKS_PER_CLOCK 32u /* looks at the gate between two looks at the clock */
 
 /* Who sleeps on the gate's futex; wakes name their sleepers. */
 #define WF_FUTEX_WORKERS 1u
@@ -56,7 +58,7 @@ struct wf_pool {
     uint32_t thread_count;
     uint32_t started_count; /* workers that run */
     bool openmp;
-    bool crowded; /* fewer CPUs than threads: spinning only keeps the others from running */
+    bool crowded;              /* fewer CPUs than threads: spinning only keeps the others from running */
     wf_pool_worker_t *workers; /* thread_count - 1 */
 
     _Alignas(WF_CACHE_LINE_BYTES) _Atomic uint32_t gate;
@@ -138,15 +140,16 @@ static uint32_t wf_pool_await_region(wf_pool_t *pool, uint32_t served_counter)
     wf_spin_t spin = {.yields = pool->crowded};
     for (;;) {
         uint32_t gate = atomic_load_explicit(&pool->gate, memory_order_acquire);
-        if (wf_gate_invites(gate, served_counter) || atomic_load_explicit(&pool->stopping, memory_order_acquire)) {
+        if (wf_gate_invites(gate, served_counter) ||
+            atomic_load_explicit(&pool->stopping, memory_order_acquire)) {
             return gate;
         }
         bool window = atomic_load_explicit(&pool->window_count, memory_order_relaxed) > 0;
         if (wf_spin_once(&spin, window ? WF_SPIN_WINDOW_NS : WF_SPIN_TAIL_NS)) {
             continue;
         }
-        /* The opener changes the gate and then looks for sleepers; we announce ourselves and then sleep only if the gate
-         * is still what we saw. One of the two sees the other. */
+        /* The opener changes the gate and then looks for sleepers; we announce ourselves and then sleep only
+         * if the gate is still what we saw. One of the two sees the other. */
         atomic_fetch_add(&pool->sleeping_count, 1);
         if (!atomic_load(&pool->stopping)) {
             wf_futex_wait(&pool->gate, gate, WF_FUTEX_WORKERS);
@@ -204,8 +207,8 @@ static void wf_pool_await_empty(wf_pool_t *pool, uint32_t gate)
             continue;
         }
         uint32_t asleep = gate | WF_GATE_CALLER_SLEEPS;
-        if (gate == asleep || atomic_compare_exchange_weak_explicit(&pool->gate, &gate, asleep, memory_order_acq_rel,
-                                                                    memory_order_acquire)) {
+        if (gate == asleep || atomic_compare_exchange_weak_explicit(
+                                  &pool->gate, &gate, asleep, memory_order_acq_rel, memory_order_acquire)) {
             wf_futex_wait(&pool->gate, asleep, WF_FUTEX_CALLER);
             gate = atomic_load_explicit(&pool->gate, memory_order_acquire);
         }
@@ -301,8 +304,9 @@ static wf_status_t wf_pool_start_workers(wf_pool_t *pool)
     }
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (failed != 0) {
-        return wf_status_hinted(WF_ERROR(OUT_OF_MEMORY, "cannot start thread %u of %u: %s", pool->started_count + 2,
-                                         pool->thread_count, strerrordesc_np(failed)),
+        return wf_status_hinted(WF_ERROR(OUT_OF_MEMORY, "cannot start thread %u of %u: %s",
+                                         pool->started_count + 2, pool->thread_count,
+                                         strerrordesc_np(failed)),
                                 "use fewer threads or raise the limit of processes (ulimit -u)");
     }
     return WF_OK;

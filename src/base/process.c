@@ -19,16 +19,20 @@ extern char **environ;
 
 #define WF_CHILD_SOCKET 3
 
-/* Descriptors 0-3 as the header says, no others: files that the program opened without close-on-exec stay ours. */
+/* Descriptors 0-3 as the header says, no others: files that the program opened without close-on-exec stay
+ * ours. */
 static int wf_process_files(posix_spawn_file_actions_t *files, int child_socket)
 {
     int failed = posix_spawn_file_actions_adddup2(files, child_socket, WF_CHILD_SOCKET);
-    failed = failed ? failed : posix_spawn_file_actions_addopen(files, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-    failed = failed ? failed : posix_spawn_file_actions_addopen(files, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
+    failed =
+        failed ? failed : posix_spawn_file_actions_addopen(files, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+    failed =
+        failed ? failed : posix_spawn_file_actions_addopen(files, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
     return failed ? failed : posix_spawn_file_actions_addclosefrom_np(files, WF_CHILD_SOCKET + 1);
 }
 
-/* A process group of its own (a Ctrl-C on the terminal is for the parent) and no inherited signal settings. */
+/* A process group of its own (a Ctrl-C on the terminal is for the parent) and no inherited signal settings.
+ */
 static int wf_process_attributes(posix_spawnattr_t *attributes)
 {
     sigset_t none;
@@ -39,8 +43,8 @@ static int wf_process_attributes(posix_spawnattr_t *attributes)
     for (size_t i = 0; i < WF_COUNT_OF(signals); i++) {
         sigaddset(&defaults, signals[i]);
     }
-    int failed = posix_spawnattr_setflags(
-        attributes, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+    int failed = posix_spawnattr_setflags(attributes, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK |
+                                                          POSIX_SPAWN_SETSIGDEF);
     failed = failed ? failed : posix_spawnattr_setpgroup(attributes, 0);
     failed = failed ? failed : posix_spawnattr_setsigmask(attributes, &none);
     return failed ? failed : posix_spawnattr_setsigdefault(attributes, &defaults);
@@ -74,8 +78,8 @@ wf_status_t wf_process_start(const char *path, char *const argv[], wf_process_t 
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets) != 0) {
         return wf_status_from_errno(errno, WF_CODE_INTERNAL, "make a socket for", path);
     }
-    /* The child opens 0 and 1 after it has put its socket on 3; in a parent that runs without standard streams the
-     * socket may itself be one of them. */
+    /* The child opens 0 and 1 after it has put its socket on 3; in a parent that runs without standard
+     * streams the socket may itself be one of them. */
     int child_socket = sockets[1];
     if (child_socket <= WF_CHILD_SOCKET) {
         child_socket = fcntl(sockets[1], F_DUPFD_CLOEXEC, WF_CHILD_SOCKET + 1);
@@ -187,8 +191,10 @@ wf_status_t wf_socket_send_fd(int socket, int fd, int timeout_ms)
     } control = {{0}};
     char byte = 0;
     struct iovec part = {&byte, 1};
-    struct msghdr message = {
-        .msg_iov = &part, .msg_iovlen = 1, .msg_control = control.bytes, .msg_controllen = sizeof control.bytes};
+    struct msghdr message = {.msg_iov = &part,
+                             .msg_iovlen = 1,
+                             .msg_control = control.bytes,
+                             .msg_controllen = sizeof control.bytes};
     struct cmsghdr *header = CMSG_FIRSTHDR(&message);
     header->cmsg_level = SOL_SOCKET;
     header->cmsg_type = SCM_RIGHTS;
@@ -217,8 +223,10 @@ wf_status_t wf_socket_receive_fd(int socket, int *out_fd, int timeout_ms)
     char byte;
     for (;;) {
         struct iovec part = {&byte, 1};
-        struct msghdr message = {
-            .msg_iov = &part, .msg_iovlen = 1, .msg_control = control.bytes, .msg_controllen = sizeof control.bytes};
+        struct msghdr message = {.msg_iov = &part,
+                                 .msg_iovlen = 1,
+                                 .msg_control = control.bytes,
+                                 .msg_controllen = sizeof control.bytes};
         ssize_t got = recvmsg(socket, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
         if (wf_socket_again(got)) {
             WF_TRY(wf_socket_wait(socket, POLLIN, deadline_ns));
@@ -243,8 +251,8 @@ bool wf_process_ended(wf_process_t *process, int *out_how)
         return true;
     }
     siginfo_t info = {0};
-    /* WNOWAIT leaves the process unreaped, so that its number and its group cannot become somebody else's before
-     * wf_process_kill. */
+    /* WNOWAIT leaves the process unreaped, so that its number and its group cannot become somebody else's
+     * before wf_process_kill. */
     if (waitid(P_PID, (id_t)process->pid, &info, WEXITED | WNOHANG | WNOWAIT) != 0) {
         return errno == ECHILD;
     }

@@ -13,8 +13,8 @@
 /* A message quotes names of untrusted models: cut it before it floods a terminal or a log. */
 #define WF_STATUS_TEXT_MAX_BYTES 8000
 
-/* Payload and texts come from malloc, not from an allocator that was passed in: a status outlives the object whose
- * allocator failed, and is made at places that have none. */
+/* Payload and texts come from malloc, not from an allocator that was passed in: a status outlives the object
+ * whose allocator failed, and is made at places that have none. */
 struct wf_status_payload {
     wf_code_t code;
     char *message;
@@ -94,8 +94,9 @@ wf_status_t wf_status_make(wf_code_t code, const char *file, int line, const cha
         return wf_status_out_of_memory();
     }
     /* An internal error is a bug report: say where. The others speak of the user's things. */
-    return code == WF_CODE_INTERNAL ? wf_status_hinted(payload, "report this as a bug, it was found at %s:%d", file, line)
-                                    : payload;
+    return code == WF_CODE_INTERNAL
+               ? wf_status_hinted(payload, "report this as a bug, it was found at %s:%d", file, line)
+               : payload;
 }
 
 wf_status_t wf_status_hinted(wf_status_t status, const char *format, ...)

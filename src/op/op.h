@@ -56,6 +56,7 @@ typedef struct wf_attr_spec {
     bool required;
     bool has_default;
     const char *default_text; /* "0,2,3" for lists */
+    const char *choices;      /* "a|b|c": the only values allowed (kinds i and s); NULL: any */
     int32_t from_input;       /* -1, or the input that may hold it */
 } wf_attr_spec_t;
 
@@ -84,7 +85,7 @@ bool wf_op_from_internal_name(const char *name, size_t name_bytes, wf_op_t *out_
 typedef struct wf_attr_specs {
     size_t count;
     wf_attr_spec_t items[WF_OP_MAX_ATTRS];
-    char buffer[512];
+    char buffer[1024];
 } wf_attr_specs_t;
 void wf_op_attr_specs(wf_op_t op, wf_attr_specs_t *out_specs);
 

@@ -66,7 +66,8 @@ typedef struct wf_walk {
     int64_t strides[WF_MAX_RANK];
 } wf_walk_t;
 
-/* Row-major strides in elements. */
+/* Row-major index of element `number`, and strides in elements. */
+void wf_unravel(int64_t number, uint32_t rank, const int64_t *dims, int64_t *out_index);
 void wf_strides_dense(uint32_t rank, const int64_t *dims, int64_t *out_strides);
 /* Drops dims of 1 and merges neighbours; the walk keeps its points and their order. */
 void wf_walk_merge(wf_walk_t *walk);
@@ -76,13 +77,18 @@ void wf_walk_broadcast(const wf_type_t *from, const wf_type_t *to, wf_walk_t *ou
 void wf_walk_load(const wf_walk_t *walk, wf_dtype_t dtype, const void *data, int64_t first, size_t count,
                   wf_lane_t *out);
 
-/* Copies elements between two strided regions of the same dims. A region with a stride of 0 may only be read. */
+/* Copies elements between two strided regions of the same dims, at most WF_REGION_RANK of them (so that each dim of a tensor
+ * may be split in two). A region with a stride of 0 may only be read. */
+#define WF_REGION_RANK (2 * WF_MAX_RANK)
 typedef struct wf_region {
     int64_t base;
-    int64_t strides[WF_MAX_RANK];
+    int64_t strides[WF_REGION_RANK];
 } wf_region_t;
 void wf_region_copy(const wf_ref_call_t *call, wf_dtype_t dtype, uint32_t rank, const int64_t *dims, void *to,
                     const wf_region_t *to_region, const void *from, const wf_region_t *from_region);
+
+/* to[to_index + k] = from[from_index + k] for k in [0, count). */
+void wf_elems_copy(wf_dtype_t dtype, void *to, int64_t to_index, const void *from, int64_t from_index, int64_t count);
 
 /* A tensor as outer x axis x inner around one axis (or a range of axes [axis, end)). */
 typedef struct wf_split {
@@ -180,6 +186,7 @@ size_t wf_scratch_add(size_t a, size_t b);
     X(expand)                                                                                                \
     X(tile)                                                                                                  \
     X(shape)                                                                                                 \
+    X(size)                                                                                                  \
     X(constant_of_shape)                                                                                     \
     X(constant)                                                                                              \
     X(range)                                                                                                 \

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Threads, faults, parameters and scratch sizes of reference kernels. */
+#include <stdatomic.h>
 #include <string.h>
 
 #include "base/parallel.h"
@@ -63,13 +64,13 @@ void wf_ref_chunks(const wf_ref_call_t *call, int64_t elem_count, int64_t chunk_
 
 void wf_fault_init(wf_fault_t *fault)
 {
-    *fault = INT64_MAX;
+    atomic_init(fault, INT64_MAX);
 }
 
 void wf_fault_set(wf_fault_t *fault, int64_t index)
 {
-    int64_t known = *fault;
-    while (index < known && !__atomic_compare_exchange_n((int64_t *)fault, &known, index, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
+    int64_t known = atomic_load(fault);
+    while (index < known && !atomic_compare_exchange_weak(fault, &known, index)) {
     }
 }
 
@@ -109,7 +110,9 @@ wf_status_t wf_ref_ints(const wf_ref_call_t *call, const char *name, int32_t inp
     if ((uint64_t)count > limit) {
         return too_many(name, limit, count);
     }
-    if (attr != NULL) {
+    if (count == 0) {
+        *out_count = 0;
+    } else if (attr != NULL) {
         memcpy(out, attr->kind == WF_ATTR_INTS ? attr->v.ints : &attr->v.i, (size_t)count * sizeof *out);
     } else {
         const wf_tensor_t *tensor = &call->inputs[input];

@@ -4,6 +4,13 @@
 
 #include "ref/kernel.h"
 
+void wf_unravel(int64_t number, uint32_t rank, const int64_t *dims, int64_t *out_index)
+{
+    for (uint32_t d = rank; d-- > 0; number /= dims[d]) {
+        out_index[d] = number % dims[d];
+    }
+}
+
 void wf_strides_dense(uint32_t rank, const int64_t *dims, int64_t *out_strides)
 {
     int64_t stride = 1;
@@ -134,10 +141,29 @@ ROW_COPY(128, wide_t)
 ROW_COPY_PACKED(4, WF_DTYPE_U4)
 ROW_COPY_PACKED(2, WF_DTYPE_U2)
 
+static row_copy_fn *row_copy_of(wf_dtype_t dtype)
+{
+    static const struct {
+        uint32_t bits;
+        row_copy_fn *copy;
+    } copies[] = {{2, row_copy_2},   {4, row_copy_4},   {8, row_copy_8},    {16, row_copy_16},
+                  {32, row_copy_32}, {64, row_copy_64}, {128, row_copy_128}};
+    size_t c = 0;
+    while (copies[c].bits != wf_dtype_bits(dtype)) {
+        c++;
+    }
+    return copies[c].copy;
+}
+
+void wf_elems_copy(wf_dtype_t dtype, void *to, int64_t to_index, const void *from, int64_t from_index, int64_t count)
+{
+    row_copy_of(dtype)(to, to_index, 1, from, from_index, 1, count);
+}
+
 typedef struct region_job {
     row_copy_fn *copy;
     uint32_t rank; /* of the dims before the row */
-    int64_t dims[WF_MAX_RANK], to_strides[WF_MAX_RANK], from_strides[WF_MAX_RANK];
+    int64_t dims[WF_REGION_RANK], to_strides[WF_REGION_RANK], from_strides[WF_REGION_RANK];
     int64_t row, to_stride, from_stride;
     int64_t to_base, from_base;
     void *to;
@@ -162,19 +188,10 @@ static void region_rows(void *arg, int64_t first, int64_t count)
 void wf_region_copy(const wf_ref_call_t *call, wf_dtype_t dtype, uint32_t rank, const int64_t *dims, void *to,
                     const wf_region_t *to_region, const void *from, const wf_region_t *from_region)
 {
-    static const struct {
-        uint32_t bits;
-        row_copy_fn *copy;
-    } copies[] = {{2, row_copy_2},   {4, row_copy_4},   {8, row_copy_8},    {16, row_copy_16},
-                  {32, row_copy_32}, {64, row_copy_64}, {128, row_copy_128}};
     region_job_t job = {.row = 1, .to_stride = 1, .from_stride = 1, .to = to, .from = from};
     job.to_base = to_region->base;
     job.from_base = from_region->base;
-    for (size_t c = 0; c < WF_COUNT_OF(copies); c++) {
-        if (copies[c].bits == wf_dtype_bits(dtype)) {
-            job.copy = copies[c].copy;
-        }
-    }
+    job.copy = row_copy_of(dtype);
     int64_t rows = 1;
     /* Innermost dims that lie alike in both regions become one row; the others are counted through. */
     for (uint32_t d = rank; d-- > 0;) {

@@ -12,11 +12,16 @@
 
 typedef struct wf_pbqp wf_pbqp_t;
 
+#define WF_PBQP_MAX_LABELS 65535u
+
+/* An empty problem; the caller's to destroy. OUT_OF_MEMORY. */
 wf_status_t wf_pbqp_create(wf_allocator_t allocator, wf_pbqp_t **out_pbqp) WF_MUST_USE;
+/* NULL is allowed. */
 void wf_pbqp_destroy(wf_pbqp_t *pbqp);
-/* Adds a node with label_count >= 1 costs (INFINITY allowed, NaN and -INFINITY not); ids are 0, 1, 2, ... */
+/* Adds a node with 1 to WF_PBQP_MAX_LABELS costs, copied (INFINITY allowed; NaN and -INFINITY are INTERNAL); ids are 0, 1,
+ * 2, ... Equal tables are stored once. */
 wf_status_t wf_pbqp_add_node(wf_pbqp_t *pbqp, const double *costs, uint32_t label_count, uint32_t *out_node) WF_MUST_USE;
-/* Adds costs[u_label * v_label_count + v_label] to the edge between u and v (u != v); several calls add up. */
+/* Adds costs[u_label * v_label_count + v_label] to the edge between u and v (u != v), copied; several calls add up. */
 wf_status_t wf_pbqp_add_edge(wf_pbqp_t *pbqp, uint32_t u, uint32_t v, const double *costs) WF_MUST_USE;
 
 typedef struct wf_pbqp_solution {
@@ -24,9 +29,12 @@ typedef struct wf_pbqp_solution {
     bool exact;         /* proven optimal */
     uint32_t heuristic_nodes; /* nodes decided by RN */
 } wf_pbqp_solution_t;
-/* Solves; out_labels has one entry per node. The problem stays as it was. */
+size_t wf_pbqp_node_count(const wf_pbqp_t *pbqp);
+/* Solves; out_labels has one entry per node. The problem stays as it was. Deterministic: equal problems built in the same
+ * order get equal labels, and of equally good labels of a node the lowest number is taken. No recursion; a chain of 10^5
+ * nodes takes tens of milliseconds. */
 wf_status_t wf_pbqp_solve(const wf_pbqp_t *pbqp, uint32_t *out_labels, wf_pbqp_solution_t *out_solution) WF_MUST_USE;
-/* The cost of given labels. */
+/* The cost of given labels, one per node. */
 double wf_pbqp_cost(const wf_pbqp_t *pbqp, const uint32_t *labels);
 /* Min-marginals: out_costs[label] is the least cost of a solution in which `node` has that label (as exact as solve is). */
 wf_status_t wf_pbqp_min_marginals(const wf_pbqp_t *pbqp, uint32_t node, double *out_costs) WF_MUST_USE;

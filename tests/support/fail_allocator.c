@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "support/fail_allocator.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
+#include "support/cmocka_all.h"
+
 
 /* Before and after each block. */
 #define WF_GUARD_BYTES 64u
@@ -52,8 +50,8 @@ static void wf_fail_check(void *ptr, size_t bytes, size_t alignment_bytes)
         fail_msg("a block is freed twice, or was not allocated here");
     }
     if (header->bytes != bytes || header->alignment_bytes != alignment_bytes) {
-        fail_msg("a block of %zu bytes (alignment %zu) is given back as %zu bytes (alignment %zu)", header->bytes,
-                 header->alignment_bytes, bytes, alignment_bytes);
+        fail_msg("a block of %zu bytes (alignment %zu) is given back as %zu bytes (alignment %zu)",
+                 header->bytes, header->alignment_bytes, bytes, alignment_bytes);
     }
     const uint8_t *guard = (const uint8_t *)ptr + bytes;
     for (size_t i = 0; i < WF_GUARD_BYTES; i++) {
@@ -156,8 +154,8 @@ uint64_t wf_fail_each_allocation(wf_fail_scenario_fn *scenario, void *arg)
         bool failed = wf_fail_allocator_failed(&fail);
         wf_code_t code = wf_status_code(status);
         if (failed && code != WF_CODE_OUT_OF_MEMORY) {
-            fail_msg("allocation %llu failed, and the status is %d: %s", (unsigned long long)fail_at, (int)code,
-                     wf_status_message(status));
+            fail_msg("allocation %llu failed, and the status is %d: %s", (unsigned long long)fail_at,
+                     (int)code, wf_status_message(status));
         }
         if (!failed && code != WF_CODE_OK) {
             fail_msg("no allocation failed, and the status is %d: %s", (int)code, wf_status_message(status));

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* An allocator for fault tests: counts, fails where asked, and checks its callers.
  *
- * Fails the test at once (fail_msg) when a block is resized or freed with another size or alignment than it has, is freed
- * twice, or was written past its end. Thread-safe.
+ * Fails the test at once (fail_msg) when a block is resized or freed with another size or alignment than it
+ * has, is freed twice, or was written past its end. Thread-safe.
  */
 #ifndef WF_TESTS_FAIL_ALLOCATOR_H
 #define WF_TESTS_FAIL_ALLOCATOR_H
@@ -34,9 +34,9 @@ bool wf_fail_allocator_failed(const wf_fail_allocator_t *fail);
 /* Fails the test when blocks are live. Frees the lock. */
 void wf_fail_allocator_finish(wf_fail_allocator_t *fail);
 
-/* Runs scenario(allocator, arg) with the allocation 0, 1, 2, ... failing until one run is not reached by its failure;
- * checks that a run whose allocation failed says OUT_OF_MEMORY, that the last one says OK, and that none leaks. Returns
- * the number of allocations. The scenario frees all that it makes. */
+/* Runs scenario(allocator, arg) with the allocation 0, 1, 2, ... failing until one run is not reached by its
+ * failure; checks that a run whose allocation failed says OUT_OF_MEMORY, that the last one says OK, and that
+ * none leaks. Returns the number of allocations. The scenario frees all that it makes. */
 typedef wf_status_t wf_fail_scenario_fn(wf_allocator_t allocator, void *arg);
 uint64_t wf_fail_each_allocation(wf_fail_scenario_fn *scenario, void *arg);
 

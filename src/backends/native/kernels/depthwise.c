@@ -14,7 +14,7 @@ wf_ep_run_f32_fn WF_KERNEL(wf_ep_run_f32);
 
 typedef enum dw_act { DW_CLIP, DW_HARD_SWISH, DW_SWISH } dw_act;
 
-/* Output rows [oh0, oh1) of `channels` channels. The input is the image or a copy of a part of it. */
+/* `channels` channels of an image. The input is the image or a copy of a part of it. */
 typedef struct dw_job {
     const float *x; /* pixel 0 of input row 0 */
     ptrdiff_t x_row, x_pixel;
@@ -23,9 +23,9 @@ typedef struct dw_job {
     ptrdiff_t y_row, y_pixel, out_w;
     const float *bias, *w; /* w: the first tap */
     ptrdiff_t w_tap;
-    ptrdiff_t oh0, oh1, channels;
+    ptrdiff_t channels;
     ptrdiff_t kernel_h, kernel_w, stride_h, stride_w, dilation_h, dilation_w;
-    int prefetch;
+    ptrdiff_t prefetch; /* distance in elements; 0: none */
     dw_act act;
     float lo, hi; /* clip; lo is the slope of swish */
     const wf_ep_stage *stages;
@@ -33,33 +33,37 @@ typedef struct dw_job {
     ptrdiff_t pixel0, channel0; /* absolute index of the first pixel and channel, for the stages */
 } dw_job;
 
-/* `count` tiles of tile_w neighbouring outputs of a row, all channels of the job. */
+/* Neighbouring tiles of tile_w output columns: `count` of them, from output column ow on, in rows [oh0, oh1).
+ */
+typedef struct dw_tiles {
+    ptrdiff_t ow, count, oh0, oh1;
+    ptrdiff_t valid; /* columns to store, at the edge */
+} dw_tiles;
+
+/* One tile of one row: the pointers at channel 0. */
 typedef struct dw_tile {
-    ptrdiff_t count;
-    const float *x; /* input pixel of the first column and first kernel row that hits the image */
+    const float *x; /* input pixel of the first column and the first kernel row that hits the image */
     const float *w; /* its first tap */
     ptrdiff_t kernel_rows;
     float *y;
-    /* At the edge: input column of x, and how many outputs there are to store. */
-    ptrdiff_t ix, valid;
-    /* Where to prefetch. */
-    uintptr_t fetch;
+    ptrdiff_t ix, valid; /* at the edge: input column of x, and columns to store */
 } dw_tile;
 
 WF_INLINE const float *dw_at(const float *x, ptrdiff_t offset)
 {
-    return (const float *)((uintptr_t)x + (uintptr_t)offset * sizeof(float)); /* may point outside; then not read */
+    return (const float *)((uintptr_t)x +
+                           (uintptr_t)offset * sizeof(float)); /* may point outside; then not read */
 }
 
 /* One vector of channels, in registers. kw = 0 means any kernel width, stride and dilation, from r; otherwise
- * dilation is 1. edge: columns outside the image are skipped, and only `valid` outputs of `lanes` channels are
- * stored. Every loop over acc has to be unrolled, or gcc keeps it in memory (2x). */
+ * dilation is 1. edge: columns outside the image are skipped, and only `valid` outputs of `lanes` channels
+ * are stored. Every loop over acc has to be unrolled, or gcc keeps it in memory (2x). */
 WF_INLINE void dw_vector(const dw_job *r, const dw_tile *tile, ptrdiff_t c, size_t lanes, const int tile_w,
                          const int kw, const int sw, const int edge)
 {
     wf_vf acc[8];
     const wf_vf bias = wf_v_load(r->bias + c);
-#pragma GCC unroll 8
+    WF_UNROLL(8)
     for (int t = 0; t < tile_w; t++) {
         acc[t] = bias;
     }
@@ -70,18 +74,18 @@ WF_INLINE void dw_vector(const dw_job *r, const dw_tile *tile, ptrdiff_t c, size
     for (ptrdiff_t kh = tile->kernel_rows; kh > 0; kh--) {
         if (kw) {
             wf_vf wv[8];
-#pragma GCC unroll 8
+            WF_UNROLL(8)
             for (int k = 0; k < kw; k++) {
                 wv[k] = wf_v_load(w + k * w_tap);
             }
             /* Each input column is read once and added to every output that it reaches. */
-#pragma GCC unroll 32
+            WF_UNROLL(32)
             for (int j = 0; j < (tile_w - 1) * sw + kw; j++) {
                 if (edge && (size_t)(tile->ix + j) >= in_w) {
                     continue;
                 }
                 const wf_vf xv = wf_v_load(dw_at(x, j * x_pixel));
-#pragma GCC unroll 8
+                WF_UNROLL(8)
                 for (int t = 0; t < tile_w; t++) {
                     const int k = j - t * sw;
                     if (k >= 0 && k < kw) {
@@ -94,7 +98,7 @@ WF_INLINE void dw_vector(const dw_job *r, const dw_tile *tile, ptrdiff_t c, size
             ptrdiff_t ix = tile->ix;
             for (ptrdiff_t k = 0; k < r->kernel_w; k++) {
                 const wf_vf wv = wf_v_load(w);
-#pragma GCC unroll 8
+                WF_UNROLL(8)
                 for (int t = 0; t < tile_w; t++) {
                     if (!edge || (size_t)(ix + t * r->stride_w) < in_w) {
                         acc[t] += wv * wf_v_load(dw_at(x, (k * r->dilation_w + t * r->stride_w) * x_pixel));
@@ -109,24 +113,24 @@ WF_INLINE void dw_vector(const dw_job *r, const dw_tile *tile, ptrdiff_t c, size
 
     if (r->act == DW_CLIP) {
         const wf_vf lo = wf_v_set(r->lo), hi = wf_v_set(r->hi);
-#pragma GCC unroll 8
+        WF_UNROLL(8)
         for (int t = 0; t < tile_w; t++) {
             acc[t] = wf_v_min(wf_v_max(acc[t], lo), hi);
         }
     } else if (r->act == DW_HARD_SWISH) {
-#pragma GCC unroll 8
+        WF_UNROLL(8)
         for (int t = 0; t < tile_w; t++) {
             acc[t] = wf_v_hard_swish(acc[t]);
         }
     } else {
-#pragma GCC unroll 8
+        WF_UNROLL(8)
         for (int t = 0; t < tile_w; t++) {
             acc[t] = wf_v_swish(acc[t], r->lo);
         }
     }
 
     float *y = tile->y + c;
-#pragma GCC unroll 8
+    WF_UNROLL(8)
     for (int t = 0; t < tile_w; t++) {
         if (!edge) {
             wf_v_store(y + t * r->y_pixel, acc[t]);
@@ -140,61 +144,78 @@ WF_INLINE void dw_vector(const dw_job *r, const dw_tile *tile, ptrdiff_t c, size
     }
 }
 
-/* Fetches the columns that the next tile adds, of the rows that the row before did not touch. Pixels of an image in
- * L3 are too far apart for the hardware prefetcher: 144@56 3x3 5 to 20% faster, nothing lost on data in L2 (Zen 3,
- * 2026-11-30). */
-WF_INLINE void dw_prefetch(const dw_job *r, uintptr_t at, ptrdiff_t columns)
+/* Fetches what comes next, of the rows that the row before did not touch: pixels of an image in L3 are too
+ * far apart for the hardware. Time against none (Zen 3, 4K pages, 2026-11-30): 144@56 3x3 stride 1 0.88 to
+ * 0.90, 64@112 3x3 stride 2 1.12, the rest of MobileNetV3 and EfficientNet 0.97 to 1.08. Hence a choice of
+ * the plan. */
+WF_INLINE void dw_prefetch(const dw_job *r, const dw_tile *tile, ptrdiff_t c, ptrdiff_t columns)
 {
-    const ptrdiff_t rows = r->stride_h < r->kernel_h ? r->stride_h : r->kernel_h;
+    const ptrdiff_t rows = r->stride_h < tile->kernel_rows ? r->stride_h : tile->kernel_rows;
+    const float *at = dw_at(tile->x, (tile->kernel_rows - 1) * r->dilation_h * r->x_row + r->prefetch + c);
     for (ptrdiff_t i = 0; i < rows; i++) {
         for (ptrdiff_t j = 0; j < columns; j++) {
-            __builtin_prefetch((const void *)(at + (uintptr_t)(j * r->x_pixel) * sizeof(float)), 0, 2);
+            __builtin_prefetch(dw_at(at, j * r->x_pixel), 0, 2);
         }
-        at -= (uintptr_t)r->x_row * sizeof(float);
+        at = dw_at(at, -r->x_row);
     }
 }
 
-/* Kept out of line, as the register allocation of the loops around it spoils the inner loop (1.5x). The last vector
- * moves back to end at the end, and computes a few results again. */
-WF_INLINE void dw_channels(const dw_job *job, const dw_tile *first, const int tile_w, const int kw, const int sw,
-                           const int edge)
+/* All rows and channels of some tiles. Kept out of line, as the register allocation of the loops around it
+ * spoils the inner loop (1.5x). The last vector moves back to end at the end, and computes a few results
+ * again. */
+WF_INLINE void dw_columns(const dw_job *job, const dw_tiles *tiles, const int tile_w, const int kw,
+                          const int sw, const int edge)
 {
-    /* Locals that no store to y can change. */
-    const dw_job r = *job;
-    dw_tile tile = *first;
+    const dw_job r = *job; /* a local that no store to y can change */
     const ptrdiff_t n = r.channels;
     const size_t lanes = edge && n < WF_VLEN ? (size_t)n : WF_VLEN;
     const ptrdiff_t stride = tile_w * (sw ? sw : r.stride_w);
-    for (; tile.count > 0; tile.count--) {
-        for (ptrdiff_t c = 0; c < n; c += WF_VLEN) {
-            if (!edge && r.prefetch && c % DW_STEP == 0) {
-                dw_prefetch(&r, tile.fetch + (uintptr_t)c * sizeof(float), stride);
-            }
-            if (c + WF_VLEN > n && lanes == WF_VLEN) {
-                c = n - WF_VLEN;
-            }
-            dw_vector(&r, &tile, c, lanes, tile_w, kw, sw, edge);
+    const ptrdiff_t count = tiles->count, oh1 = tiles->oh1;
+    dw_tile tile = {.ix = tiles->ow * r.stride_w - r.pad_left, .valid = tiles->valid};
+    for (ptrdiff_t oh = tiles->oh0; oh < oh1; oh++) {
+        /* Kernel rows [k0, k1) hit the image. */
+        const ptrdiff_t iy = oh * r.stride_h - r.pad_top;
+        ptrdiff_t k0 = 0, k1 = r.kernel_h;
+        while (k0 < k1 && iy + k0 * r.dilation_h < 0) {
+            k0++;
         }
-        tile.x = dw_at(tile.x, stride * r.x_pixel);
-        tile.fetch += (uintptr_t)(stride * r.x_pixel) * sizeof(float);
-        tile.y += tile_w * r.y_pixel;
+        while (k1 > k0 && iy + (k1 - 1) * r.dilation_h >= r.in_h) {
+            k1--;
+        }
+        tile.kernel_rows = k1 - k0;
+        tile.w = r.w + k0 * r.kernel_w * r.w_tap;
+        tile.x = dw_at(r.x, (iy + k0 * r.dilation_h) * r.x_row + tile.ix * r.x_pixel);
+        tile.y = r.y + oh * r.y_row + tiles->ow * r.y_pixel;
+        for (ptrdiff_t t = 0; t < count; t++) {
+            for (ptrdiff_t c = 0; c < n; c += WF_VLEN) {
+                if (r.prefetch && c % DW_STEP == 0) {
+                    dw_prefetch(&r, &tile, c, stride);
+                }
+                if (c + WF_VLEN > n && lanes == WF_VLEN) {
+                    c = n - WF_VLEN;
+                }
+                dw_vector(&r, &tile, c, lanes, tile_w, kw, sw, edge);
+            }
+            tile.x = dw_at(tile.x, stride * r.x_pixel);
+            tile.y += tile_w * r.y_pixel;
+        }
     }
 }
 
-typedef void dw_channels_fn(const dw_job *r, const dw_tile *tile);
+typedef void dw_columns_fn(const dw_job *job, const dw_tiles *tiles);
 
-/* Kernels with their own code: X(kernel width, stride), dilation 1; row 0 is any other. Y(tile width, kernel width,
- * stride). */
+/* Kernels with their own code: X(kernel width, stride), dilation 1; row 0 is any other. Y(tile width, kernel
+ * width, stride). */
 #define DW_KERNELS(X) X(0, 0) X(3, 1) X(3, 2) X(5, 1) X(5, 2) X(7, 1)
 
-#define Y(tw, kw, sw)                                                                                        \
-    static __attribute__((noinline)) void dw_inner##tw##_k##kw##s##sw(const dw_job *r, const dw_tile *tile)  \
-    {                                                                                                        \
-        dw_channels(r, tile, tw, kw, sw, 0);                                                                 \
-    }                                                                                                        \
-    static __attribute__((noinline)) void dw_edge##tw##_k##kw##s##sw(const dw_job *r, const dw_tile *tile)   \
-    {                                                                                                        \
-        dw_channels(r, tile, tw, kw, sw, 1);                                                                 \
+#define Y(tw, kw, sw)                                                                                     \
+    static __attribute__((noinline)) void dw_inner##tw##_k##kw##s##sw(const dw_job *j, const dw_tiles *t) \
+    {                                                                                                     \
+        dw_columns(j, t, tw, kw, sw, 0);                                                                  \
+    }                                                                                                     \
+    static __attribute__((noinline)) void dw_edge##tw##_k##kw##s##sw(const dw_job *j, const dw_tiles *t)  \
+    {                                                                                                     \
+        dw_columns(j, t, tw, kw, sw, 1);                                                                  \
     }
 #define X(kw, sw) Y(4, kw, sw) Y(7, kw, sw)
 DW_KERNELS(X)
@@ -203,7 +224,7 @@ DW_KERNELS(X)
 
 static const struct {
     int32_t kernel_w, stride_w, tile_w;
-    dw_channels_fn *inner, *edge;
+    dw_columns_fn *inner, *edge;
 } dw_kernels[] = {
 #define Y(tw, kw, sw) {kw, sw, tw, dw_inner##tw##_k##kw##s##sw, dw_edge##tw##_k##kw##s##sw},
 #define X(kw, sw) Y(4, kw, sw) Y(7, kw, sw)
@@ -212,52 +233,34 @@ static const struct {
 #undef Y
 };
 
-/* The last tile of a row moves back to end at the end, like the last vector of channels. */
-static void dw_run_job(const dw_job *r, dw_channels_fn *inner, dw_channels_fn *edge, ptrdiff_t tile_w)
+/* Cuts rows [oh0, oh1) into runs of tiles with the same function. The last tile of a row moves back to end at
+ * the end, like the last vector of channels. */
+static void dw_run_rows(const dw_job *r, dw_columns_fn *inner, dw_columns_fn *edge, ptrdiff_t tile_w,
+                        ptrdiff_t oh0, ptrdiff_t oh1)
 {
     const ptrdiff_t span = (tile_w - 1) * r->stride_w + (r->kernel_w - 1) * r->dilation_w + 1;
     const ptrdiff_t last = r->out_w > tile_w ? r->out_w - tile_w : 0;
-    dw_tile tile = {.valid = r->out_w < tile_w ? r->out_w : tile_w};
-    const int narrow = r->channels < WF_VLEN || tile.valid < tile_w;
-    for (ptrdiff_t oh = r->oh0; oh < r->oh1; oh++) {
-        /* Kernel rows [k0, k1) hit the image. */
-        const ptrdiff_t iy = oh * r->stride_h - r->pad_top;
-        ptrdiff_t k0 = 0, k1 = r->kernel_h;
-        while (k0 < k1 && iy + k0 * r->dilation_h < 0) {
-            k0++;
-        }
-        while (k1 > k0 && iy + (k1 - 1) * r->dilation_h >= r->in_h) {
-            k1--;
-        }
-        const float *x = dw_at(r->x, (iy + k0 * r->dilation_h) * r->x_row);
-        const uintptr_t fetch = (uintptr_t)dw_at(r->x, (iy + (k1 - 1) * r->dilation_h) * r->x_row + span * r->x_pixel);
-        float *y = r->y + oh * r->y_row;
-        tile.w = r->w + k0 * r->kernel_w * r->w_tap;
-        tile.kernel_rows = k1 - k0;
-        for (ptrdiff_t ow = 0; ow < r->out_w;) {
-            ow = ow < last ? ow : last;
-            tile.ix = ow * r->stride_w - r->pad_left;
-            tile.x = dw_at(x, tile.ix * r->x_pixel);
-            tile.y = y + ow * r->y_pixel;
-            tile.fetch = (uintptr_t)dw_at((const float *)fetch, tile.ix * r->x_pixel);
-            tile.count = 1;
-            if (narrow || tile.ix < 0 || tile.ix + span > r->in_w) {
-                edge(r, &tile);
-            } else {
-                while (ow + (tile.count + 1) * tile_w <= r->out_w &&
-                       tile.ix + tile.count * tile_w * r->stride_w + span <= r->in_w) {
-                    tile.count++;
-                }
-                const ptrdiff_t count = tile.count;
-                inner(r, &tile);
-                ow += (count - 1) * tile_w;
+    dw_tiles tiles = {.oh0 = oh0, .oh1 = oh1, .valid = r->out_w < tile_w ? r->out_w : tile_w};
+    const int narrow = r->channels < WF_VLEN || tiles.valid < tile_w;
+    for (ptrdiff_t ow = 0; ow < r->out_w; ow += tiles.count * tile_w) {
+        ow = ow < last ? ow : last;
+        const ptrdiff_t ix = ow * r->stride_w - r->pad_left;
+        tiles.ow = ow;
+        tiles.count = 1;
+        if (narrow || ix < 0 || ix + span > r->in_w) {
+            edge(r, &tiles);
+        } else {
+            while (ow + (tiles.count + 1) * tile_w <= r->out_w &&
+                   ix + tiles.count * tile_w * r->stride_w + span <= r->in_w) {
+                tiles.count++;
             }
-            ow += tile_w;
+            inner(r, &tiles);
         }
-        if (r->stage_count > 0) {
-            WF_KERNEL(wf_ep_run_f32)
-            (r->stages, r->stage_count, y, r->y_pixel, r->pixel0 + oh * r->out_w, r->out_w, r->channel0, r->channels);
-        }
+    }
+    for (ptrdiff_t oh = oh0; oh < oh1 && r->stage_count > 0; oh++) {
+        WF_KERNEL(wf_ep_run_f32)
+        (r->stages, r->stage_count, r->y + oh * r->y_row, r->y_pixel, r->pixel0 + oh * r->out_w, r->out_w,
+         r->channel0, r->channels);
     }
 }
 
@@ -290,9 +293,10 @@ static size_t dw_take_act(const wf_dw_args *a, dw_job *r)
     }
 }
 
-/* Output channels [c0, c0 + n) of an input band, one zero-padded row after the other, DW_STEP floats a pixel. */
-static void dw_copy_band(const wf_dw_args *a, const float *x, int64_t rows, int64_t cols, int64_t c0, int64_t n,
-                         float *out)
+/* Output channels [c0, c0 + n) of an input band, one zero-padded row after the other, DW_STEP floats a pixel.
+ */
+static void dw_copy_band(const wf_dw_args *a, const float *x, int64_t rows, int64_t cols, int64_t c0,
+                         int64_t n, float *out)
 {
     const wf_dw_shape *s = &a->shape;
     const int64_t left = s->pad_left < cols ? s->pad_left : cols;
@@ -354,15 +358,12 @@ void WF_KERNEL(wf_dw_f32)(const wf_dw_args *a, int64_t item, void *scratch)
                 .y_pixel = a->y_pixel_stride,
                 .out_w = s->out_w,
                 .w_tap = padded,
-                .oh0 = oh0,
-                .oh1 = oh1,
                 .kernel_h = s->kernel_h,
                 .kernel_w = s->kernel_w,
                 .stride_h = s->stride_h,
                 .stride_w = s->stride_w,
                 .dilation_h = s->dilation_h,
                 .dilation_w = s->dilation_w,
-                .prefetch = plan->prefetch && !copy,
                 .pixel0 = image * s->out_h * s->out_w};
     const size_t taken = dw_take_act(a, &r);
     r.stages = a->stages + taken;
@@ -381,7 +382,8 @@ void WF_KERNEL(wf_dw_f32)(const wf_dw_args *a, int64_t item, void *scratch)
         /* Only the input rows of this band, as wide as all tiles need. */
         top = oh0 * s->stride_h - s->pad_top;
         top = top > 0 ? top : 0;
-        int64_t bottom = (oh1 - 1) * s->stride_h - s->pad_top + (int64_t)(s->kernel_h - 1) * s->dilation_h + 1;
+        int64_t bottom =
+            (oh1 - 1) * s->stride_h - s->pad_top + (int64_t)(s->kernel_h - 1) * s->dilation_h + 1;
         bottom = bottom < s->in_h ? bottom : s->in_h;
         const int64_t out_w = s->out_w > plan->tile_w ? s->out_w : plan->tile_w;
         r.in_h = bottom > top ? bottom - top : 0;
@@ -392,6 +394,11 @@ void WF_KERNEL(wf_dw_f32)(const wf_dw_args *a, int64_t item, void *scratch)
         r.x_row = r.in_w * DW_STEP;
     }
 
+    if (plan->prefetch && !copy) {
+        r.prefetch = plan->variant == WF_DW_ROWS ? plan->tile_w * s->stride_w * a->x_pixel_stride
+                                                 : s->stride_h * a->x_row_stride;
+    }
+    const int64_t rows = copy || plan->variant != WF_DW_ROWS ? oh1 - oh0 : 1;
     const int64_t step = copy || plan->variant != WF_DW_ROWS ? DW_STEP : c1 - c0;
     for (int64_t c = c0; c < c1;) {
         /* A direct step that is too short for a vector joins the one before. */
@@ -405,7 +412,9 @@ void WF_KERNEL(wf_dw_f32)(const wf_dw_args *a, int64_t item, void *scratch)
         r.y = a->y + image * a->y_image_stride + c;
         r.channels = n;
         r.channel0 = c;
-        dw_run_job(&r, dw_kernels[kernel].inner, dw_kernels[kernel].edge, plan->tile_w);
+        for (int64_t oh = oh0; oh < oh1; oh += rows) {
+            dw_run_rows(&r, dw_kernels[kernel].inner, dw_kernels[kernel].edge, plan->tile_w, oh, oh + rows);
+        }
         c += n;
     }
 }

@@ -42,7 +42,8 @@ static int tile_height(int vectors)
  * limit a tile one vector wide), so it is shared out: 2 2 2 1 becomes 2 2 3 and 3 3 1 becomes 3 2 2. */
 typedef struct panel_list {
     int64_t vectors, count;
-    int width;
+    int width; /* of all panels but the last, and but the last two when pairs is set */
+    int pairs; /* the last two panels are two vectors wide */
 } panel_list;
 
 typedef struct panel {
@@ -56,21 +57,16 @@ static panel_list panels_of(const wf_gemm_shape *s, const wf_gemm_plan *plan)
     const int width = plan->panel_vectors;
     const int64_t whole = vectors / width;
     const int64_t rest = vectors % width;
-    return (panel_list){vectors, whole + (rest != 0 && (whole == 0 || width == 3)), width};
+    return (panel_list){vectors, whole + (rest != 0 && (whole == 0 || width == 3)), width,
+                        width == 3 && rest == 1 && whole > 0};
 }
 
-static panel panel_at(panel_list l, int64_t index)
+static panel panel_at(const panel_list *l, int64_t index)
 {
-    const int64_t rest = l.vectors % l.width;
-    int64_t first = index * l.width;
-    int width = l.width;
-    if (rest == 1 && l.width == 3 && l.count > 1 && index >= l.count - 2) {
-        first = l.vectors - 2 * (l.count - index);
-        width = 2;
-    } else if (index == l.count - 1) {
-        width = (int)(l.vectors - first);
-    }
-    return (panel){first, width};
+    if (l->pairs && index >= l->count - 2)
+        return (panel){l->vectors - 2 * (l->count - index), 2};
+    const int64_t first = index * l->width;
+    return (panel){first, index == l->count - 1 ? (int)(l->vectors - first) : l->width};
 }
 
 /* A dimension cut into `count` blocks of `size` units, the last one shorter. */
@@ -146,14 +142,21 @@ static item_grid grid_of(const wf_gemm_shape *s, const wf_gemm_plan *plan)
 
 /* Whether a pass copies its panels of B: always for a transposed B, for B in place only those that are not
  * whole. */
-static int panel_is_partial(const wf_gemm_shape *s, panel p)
-{
-    return (p.first + p.width) * WF_VLEN > s->n;
-}
+/* A panel of an item in the current pass. */
+typedef struct panel_ref {
+    int64_t col; /* first column */
+    int width;   /* columns, with padding */
+    int vectors;
+    int partial; /* the last columns are padding: tiles go through a buffer */
+    const float *b;
+    ptrdiff_t b_stride;
+    float *sums; /* [row][width] of the passes so far */
+} panel_ref;
 
 /* Workspace, as byte offsets. */
 typedef struct workspace_layout {
     size_t rows;    /* pointers [tap][row] */
+    size_t panels;  /* panel_ref [panel of the block] */
     size_t taps;    /* offset of a tap from the first one */
     size_t zeros;   /* a row of padding */
     size_t patches; /* merged taps that cross the left or right border, with the padding filled in */
@@ -185,6 +188,7 @@ static workspace_layout workspace_of(const wf_gemm_shape *s, const wf_gemm_plan 
     workspace_layout w = {0};
     size_t at = 0;
     w.rows = take(&at, d.taps * g.m.size * (int64_t)sizeof(float *));
+    w.panels = take(&at, g.n.size * (int64_t)sizeof(panel_ref));
     if (s->a_kind == WF_GEMM_A_CONV) {
         w.taps = take(&at, d.taps * (int64_t)sizeof(int64_t));
         w.zeros = take(&at, d.k * elem);
@@ -284,7 +288,7 @@ static void gemm_pack_b(const wf_gemm_shape *s, const wf_gemm_plan *plan, const 
     const int64_t kernel_w = conv ? s->conv.kernel_w : 1;
     const int64_t k = conv ? s->conv.channels : s->k;
     for (int64_t i = 0; i < l.count; i++) {
-        const panel p = panel_at(l, i);
+        const panel p = panel_at(&l, i);
         const int64_t first = p.first * WF_VLEN;
         const int64_t width = (int64_t)p.width * WF_VLEN;
         const int64_t valid = min64(width, s->n - first);
@@ -301,20 +305,19 @@ static void gemm_pack_b(const wf_gemm_shape *s, const wf_gemm_plan *plan, const 
 }
 
 /* Rows k0 .. k0 + k of one panel of an unpacked B, in the packed form. */
-static void pack_panel(const wf_gemm_shape *s, const float *b, panel p, int64_t k0, int64_t k, float *out)
+static void pack_panel(const wf_gemm_shape *s, const float *b, const panel_ref *p, int64_t k0, int64_t k,
+                       float *out)
 {
-    const int64_t first = p.first * WF_VLEN;
-    const int64_t width = (int64_t)p.width * WF_VLEN;
-    const int64_t valid = min64(width, s->n - first);
+    const int64_t valid = min64(p->width, s->n - p->col);
     if (s->b_kind == WF_GEMM_B_COLUMNS) {
-        copy_transposed(out, width, b + first * s->ldb + k0, s->ldb, valid, k);
+        copy_transposed(out, p->width, b + p->col * s->ldb + k0, s->ldb, valid, k);
     } else {
         for (int64_t i = 0; i < k; i++)
-            memcpy(out + i * width, b + (k0 + i) * s->ldb + first, (size_t)valid * sizeof(float));
+            memcpy(out + i * p->width, b + (k0 + i) * s->ldb + p->col, (size_t)valid * sizeof(float));
     }
-    if (valid < width)
+    if (valid < p->width)
         for (int64_t i = 0; i < k; i++)
-            memset(out + i * width + valid, 0, (size_t)(width - valid) * sizeof(float));
+            memset(out + i * p->width + valid, 0, (size_t)(p->width - valid) * sizeof(float));
 }
 
 /* ---- Rows of a convolution ---- */
@@ -422,146 +425,137 @@ typedef struct item_state {
     float *c;     /* row 0 of the block */
     int64_t row0; /* of the block, counted through the batches */
     int64_t rows;
-    panel_list panels;
-    int64_t panel0, panel_count, first_vector;
+    panel_ref *panels;
+    int64_t panel_count;
     fused_stages fused;
-    float *partial; /* panels of [row][width], or NULL with one pass */
-    pass pass;
-    /* Panel p of the pass at b + (p.first - b_first) * b_vector_stride + b_row * width, unless b_in_place. */
-    const float *b;
-    int64_t b_first, b_vector_stride, b_row;
-    int b_in_place;
-    const float *b_tail; /* the copy of the last panel when it is partial and B is in place */
+    int first_pass, last_pass;
+    int64_t pass_depth;
     int prefetch;
     wf_gemm_tile tile; /* rows, taps, k0, k set for the pass */
 } item_state;
 
-/* Points the tile at a panel; returns the panel. */
-static panel select_panel(item_state *st, int64_t index)
+/* Points the tile at panel `index`. */
+static const panel_ref *select_panel(item_state *st, int64_t index, int64_t tiles)
 {
-    const panel p = panel_at(st->panels, st->panel0 + index);
-    const int64_t col = p.first * WF_VLEN;
+    const panel_ref *p = st->panels + index;
     wf_gemm_tile *t = &st->tile;
-    if (st->b_in_place && !panel_is_partial(st->shape, p)) {
-        t->b = st->b + col;
-        t->b_stride = st->shape->ldb;
-    } else {
-        t->b_stride = (ptrdiff_t)p.width * WF_VLEN;
-        t->b = st->b_in_place
-                   ? st->b_tail
-                   : st->b + (p.first - st->b_first) * st->b_vector_stride + st->b_row * t->b_stride;
-    }
-    const int whole = !panel_is_partial(st->shape, p);
-    const fused_stages *f = &st->fused;
-    t->bias = st->pass.last && whole && f->bias ? f->bias->data + col : NULL;
-    t->limit = st->pass.last && whole && f->limit;
+    const int finish = st->last_pass && !p->partial;
+    t->b = p->b;
+    t->b_stride = p->b_stride;
+    t->partial_stride = p->width;
+    t->bias = finish && st->fused.bias ? st->fused.bias->data + p->col : NULL;
+    t->limit = finish && st->fused.limit;
     t->prefetch_bytes = 0;
     if (st->prefetch && index + 1 < st->panel_count) {
-        const int64_t tiles = ceil_div(st->rows, tile_height(p.width));
-        const int64_t bytes = st->pass.taps * st->pass.k * t->b_stride * (int64_t)sizeof(float);
-        t->prefetch = (const char *)(t->b + st->b_vector_stride * p.width);
-        t->prefetch_bytes = round_up(ceil_div(bytes, tiles), 64);
+        t->prefetch = (const char *)p[1].b;
+        t->prefetch_bytes =
+            round_up(ceil_div(st->pass_depth * p[1].width * (int64_t)sizeof(float), tiles), 64);
     }
     return p;
 }
 
 /* Rows r .. r + height of the selected panel. */
-static void run_tile(item_state *st, panel p, const float *const *rows, int64_t r, int height)
+static void run_tile(item_state *st, const panel_ref *p, const float *const *rows, int64_t r, int height)
 {
-    const wf_gemm_shape *s = st->shape;
     wf_gemm_tile *t = &st->tile;
-    const int64_t col = p.first * WF_VLEN;
-    const ptrdiff_t width = (ptrdiff_t)p.width * WF_VLEN;
-    float *partial =
-        st->partial ? st->partial + (p.first - st->first_vector) * WF_VLEN * st->rows + r * width : NULL;
     t->rows = rows + r;
-    t->partial = st->pass.tap == 0 && st->pass.k0 == 0 ? NULL : partial;
-    t->partial_stride = width;
+    t->partial = st->first_pass ? NULL : p->sums + r * p->width;
     t->residual = NULL;
-    if (!st->pass.last) {
-        t->out = partial;
-        t->out_stride = width;
-        wf_gemm_tiles[p.width][height](t);
-    } else if (!panel_is_partial(s, p)) {
+    if (!st->last_pass) {
+        t->out = p->sums + r * p->width;
+        t->out_stride = p->width;
+        wf_gemm_tiles[p->vectors][height](t);
+    } else if (!p->partial) {
         if (st->fused.residual) {
             t->residual_stride = st->fused.residual->row_stride_elems;
-            t->residual = st->fused.residual->data + (st->row0 + r) * t->residual_stride + col;
+            t->residual = st->fused.residual->data + (st->row0 + r) * t->residual_stride + p->col;
         }
-        t->out = st->c + r * s->ldc + col;
-        t->out_stride = s->ldc;
-        wf_gemm_tiles[p.width][height](t);
+        t->out = st->c + r * st->shape->ldc + p->col;
+        t->out_stride = st->shape->ldc;
+        wf_gemm_tiles[p->vectors][height](t);
     } else {
         float block[WF_TILE_HEIGHT_MAX * WF_TILE_VECTORS_MAX * WF_VLEN];
-        const int64_t valid = s->n - col;
+        const int64_t valid = st->shape->n - p->col;
         t->out = block;
-        t->out_stride = width;
-        wf_gemm_tiles[p.width][height](t);
+        t->out_stride = p->width;
+        wf_gemm_tiles[p->vectors][height](t);
         WF_KERNEL(wf_ep_run_f32)
-        (st->args->stages, st->args->stage_count, block, width, st->row0 + r, height, col, valid);
+        (st->args->stages, st->args->stage_count, block, p->width, st->row0 + r, height, p->col, valid);
         for (int i = 0; i < height; i++)
-            memcpy(st->c + (r + i) * s->ldc + col, block + i * width, (size_t)valid * sizeof(float));
+            memcpy(st->c + (r + i) * st->shape->ldc + p->col, block + i * p->width,
+                   (size_t)valid * sizeof(float));
     }
-    if (t->prefetch_bytes)
-        t->prefetch += t->prefetch_bytes;
+    t->prefetch += t->prefetch_bytes;
 }
 
-/* The stages that the tiles did not do, on rows of C that are complete; partial panels have had all of
- * theirs. */
-static void run_other_stages(const item_state *st, int64_t r, int64_t rows, int64_t col, int64_t end)
+/* The stages that the tiles did not do, on complete rows of panels first .. last; a partial panel has had
+ * them all. */
+static void run_other_stages(const item_state *st, int64_t r, int64_t rows, const panel_ref *first,
+                             const panel_ref *last)
 {
     const wf_gemm_args *a = st->args;
-    const int64_t whole = st->shape->n - st->shape->n % WF_VLEN;
-    const panel last = panel_at(st->panels, st->panels.count - 1);
-    const int64_t limit = panel_is_partial(st->shape, last) ? last.first * WF_VLEN : whole;
-    end = min64(end, limit);
-    if (a->stage_count > st->fused.count && end > col)
+    const int64_t end = last->partial ? last->col : last->col + last->width;
+    if (a->stage_count > st->fused.count && end > first->col)
         WF_KERNEL(wf_ep_run_f32)
-    (a->stages + st->fused.count, a->stage_count - st->fused.count, st->c + r * st->shape->ldc + col,
-     st->shape->ldc, st->row0 + r, rows, col, end - col);
+    (a->stages + st->fused.count, a->stage_count - st->fused.count, st->c + r * st->shape->ldc + first->col,
+     st->shape->ldc, st->row0 + r, rows, first->col, end - first->col);
 }
 
-/* Tiles of even height: 49 rows by 6 is four tiles of 6 and five of 5, not eight of 6 and one of 1. */
-static int next_height(int64_t rows, int64_t r, int64_t height)
+/* Tiles of even height: 49 rows by 6 is four tiles of 6 and five of 5, not eight of 6 and one of 1. The first
+ * `taller` tiles have one row more. */
+typedef struct tile_split {
+    int64_t count;
+    int64_t height, taller;
+} tile_split;
+
+static tile_split split_rows(int64_t rows, int height_max)
 {
-    const int64_t tiles = ceil_div(rows - r, height);
-    return (int)ceil_div(rows - r, tiles);
+    const int64_t count = ceil_div(rows, height_max);
+    return (tile_split){count, rows / count, rows % count};
 }
 
-static void run_pass(item_state *st, const float *const *rows, int m_outer)
+/* One B panel after the other, all rows for each. */
+static void run_pass_by_panel(item_state *st, const float *const *rows)
 {
-    if (m_outer) {
-        int height;
-        for (int64_t r = 0; r < st->rows; r += height) {
-            height = next_height(st->rows, r, tile_height(st->panels.width));
-            int64_t end = 0;
-            for (int64_t i = 0; i < st->panel_count; i++) {
-                const panel p = select_panel(st, i);
-                /* The last panel may be wider than the others and its tiles less high. */
-                int part;
-                for (int64_t q = 0; q < height; q += part) {
-                    part = next_height(height, q, tile_height(p.width));
-                    run_tile(st, p, rows, r + q, part);
-                }
-                end = (p.first + p.width) * WF_VLEN;
-            }
-            if (st->pass.last)
-                run_other_stages(st, r, height, st->first_vector * WF_VLEN, end);
-        }
-        return;
-    }
     for (int64_t i = 0; i < st->panel_count; i++) {
-        const panel p = select_panel(st, i);
-        const int64_t col = p.first * WF_VLEN;
+        const tile_split split = split_rows(st->rows, tile_height(st->panels[i].vectors));
+        const panel_ref *p = select_panel(st, i, split.count);
+        int64_t r = 0;
         int64_t done = 0;
-        int height;
-        for (int64_t r = 0; r < st->rows; r += height) {
-            height = next_height(st->rows, r, tile_height(p.width));
+        for (int64_t j = 0; j < split.count; j++) {
+            const int height = (int)(split.height + (j < split.taller));
             run_tile(st, p, rows, r, height);
-            if (st->pass.last && (r + height - done >= EPILOGUE_ROWS || r + height == st->rows)) {
-                run_other_stages(st, done, r + height - done, col, col + (int64_t)p.width * WF_VLEN);
-                done = r + height;
+            r += height;
+            if (st->last_pass && (r - done >= EPILOGUE_ROWS || r == st->rows)) {
+                run_other_stages(st, done, r - done, p, p);
+                done = r;
             }
         }
+    }
+}
+
+/* One band of rows after the other, all panels for each. Panels of different width cut the band differently.
+ */
+static void run_pass_by_rows(item_state *st, const float *const *rows)
+{
+    const tile_split bands = split_rows(st->rows, tile_height(st->panels[0].vectors));
+    int64_t r = 0;
+    for (int64_t j = 0; j < bands.count; j++) {
+        const int64_t band = bands.height + (j < bands.taller);
+        for (int64_t i = 0; i < st->panel_count; i++) {
+            const panel_ref *p = select_panel(st, i, bands.count);
+            const int height_max = tile_height(p->vectors);
+            if (band <= height_max) {
+                run_tile(st, p, rows, r, (int)band);
+            } else {
+                const int64_t half = (band + 1) / 2;
+                run_tile(st, p, rows, r, (int)half);
+                run_tile(st, p, rows, r + half, (int)(band - half));
+            }
+        }
+        if (st->last_pass)
+            run_other_stages(st, r, band, st->panels, st->panels + st->panel_count - 1);
+        r += band;
     }
 }
 
@@ -607,21 +601,28 @@ static void gemm_item(const wf_gemm_shape *s, const wf_gemm_plan *plan, const wf
     const float *b = args->b + outer * args->b_batch_stride[0] + inner * args->b_batch_stride[1];
     float *c = args->c + outer * args->c_batch_stride[0] + inner * args->c_batch_stride[1];
 
+    const panel_list l = panels_of(s, plan);
+    const int64_t panel0 = n_index * g.n.size;
+    const int64_t first_vector = panel_at(&l, panel0).first;
     item_state st = {.shape = s, .args = args};
     st.c = c + row0 * s->ldc;
     st.row0 = batch * s->m + row0;
     st.rows = min64(g.m.size, s->m - row0);
-    st.panels = panels_of(s, plan);
-    st.panel0 = n_index * g.n.size;
-    st.panel_count = min64(g.n.size, st.panels.count - st.panel0);
-    st.first_vector = panel_at(st.panels, st.panel0).first;
+    st.panels = (panel_ref *)(void *)(ws + w.panels);
+    st.panel_count = min64(g.n.size, l.count - panel0);
+    for (int64_t i = 0; i < st.panel_count; i++) {
+        const panel p = panel_at(&l, panel0 + i);
+        st.panels[i] = (panel_ref){.col = p.first * WF_VLEN, .width = p.width * WF_VLEN, .vectors = p.width};
+        st.panels[i].partial = st.panels[i].col + st.panels[i].width > s->n;
+        if (d.passes > 1)
+            st.panels[i].sums =
+                (float *)(void *)(ws + w.partial) + (p.first - first_vector) * WF_VLEN * st.rows;
+    }
     st.fused = fuse(args->stages, args->stage_count);
     st.tile.lo = st.fused.lo;
     st.tile.hi = st.fused.hi;
-    st.partial = d.passes > 1 ? (float *)(void *)(ws + w.partial) : NULL;
     st.prefetch = s->b_kind == WF_GEMM_B_PACKED ? plan->prefetch : 0;
     st.tile.prefetch_l1 = plan->prefetch == 2;
-    st.b_in_place = s->b_kind == WF_GEMM_B_ROWS && !plan->pack_b;
 
     const float **rows = (const float **)(void *)(ws + w.rows);
     if (s->a_kind == WF_GEMM_A_CONV) {
@@ -636,7 +637,9 @@ static void gemm_item(const wf_gemm_shape *s, const wf_gemm_plan *plan, const wf
 
     for (int64_t i = 0; i < d.passes; i++) {
         const pass ps = pass_at(&d, i);
-        st.pass = ps;
+        st.first_pass = i == 0;
+        st.last_pass = ps.last;
+        st.pass_depth = ps.taps * ps.k;
         st.tile.tap_stride = (ptrdiff_t)st.rows;
         st.tile.taps = ps.taps;
         st.tile.k0 = ps.k0;
@@ -648,28 +651,28 @@ static void gemm_item(const wf_gemm_shape *s, const wf_gemm_plan *plan, const wf
                          packed_rows);
             st.tile.taps = 1;
             st.tile.k0 = 0;
-            st.tile.k = ps.taps * ps.k;
+            st.tile.k = st.pass_depth;
             pass_rows = packed_rows;
         }
-        if (s->b_kind == WF_GEMM_B_PACKED) {
-            st.b = b;
-            st.b_vector_stride = d.taps * d.k * WF_VLEN;
-            st.b_row = ps.tap * d.k + ps.k0;
-        } else {
-            float *copy = (float *)(void *)(ws + w.b);
-            st.b = st.b_in_place ? b + ps.k0 * s->ldb : copy;
-            st.b_first = st.first_vector;
-            st.b_vector_stride = ps.k * WF_VLEN;
-            st.b_tail = copy;
-            for (int64_t j = 0; j < st.panel_count; j++) {
-                const panel p = panel_at(st.panels, st.panel0 + j);
-                if (!st.b_in_place)
-                    pack_panel(s, b, p, ps.k0, ps.k, copy + (p.first - st.b_first) * st.b_vector_stride);
-                else if (panel_is_partial(s, p))
-                    pack_panel(s, b, p, ps.k0, ps.k, copy);
+        float *copy = (float *)(void *)(ws + w.b);
+        for (int64_t j = 0; j < st.panel_count; j++) {
+            panel_ref *p = st.panels + j;
+            p->b_stride = p->width;
+            if (s->b_kind == WF_GEMM_B_PACKED) {
+                p->b = b + p->col * d.taps * d.k + (ps.tap * d.k + ps.k0) * p->width;
+            } else if (s->b_kind == WF_GEMM_B_ROWS && !plan->pack_b && !p->partial) {
+                p->b = b + ps.k0 * s->ldb + p->col;
+                p->b_stride = s->ldb;
+            } else {
+                pack_panel(s, b, p, ps.k0, ps.k, copy);
+                p->b = copy;
+                copy += ps.k * p->width;
             }
         }
-        run_pass(&st, pass_rows, plan->m_outer);
+        if (plan->m_outer)
+            run_pass_by_rows(&st, pass_rows);
+        else
+            run_pass_by_panel(&st, pass_rows);
     }
 }
 

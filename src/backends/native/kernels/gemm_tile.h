@@ -68,6 +68,9 @@ WF_INLINE void wf_v_fma(wf_vf *c, wf_vf a, wf_vf b)
 WF_INLINE void wf_gemm_tile_run(const int height, const int vectors, const wf_gemm_tile *t)
 {
     wf_vf acc[WF_TILE_HEIGHT_MAX * WF_TILE_VECTORS_MAX];
+    /* In registers, as the compiler must suppose that a vector store may change *t. */
+    float *const out = t->out;
+    const ptrdiff_t out_stride = t->out_stride;
 
     for (ptrdiff_t i = 0; i < t->prefetch_bytes; i += 64) {
         if (t->prefetch_l1)
@@ -90,6 +93,10 @@ WF_INLINE void wf_gemm_tile_run(const int height, const int vectors, const wf_ge
         WF_TILE_ROWS(WF_TILE_ZERO)
     }
 
+#define WF_TILE_FETCH(r)                                                                                     \
+    if (height > r) {                                                                                         \
+        __builtin_prefetch(t->residual + r * t->residual_stride, 0, 3); __builtin_prefetch(t->residual + r * t->residual_stride + vectors*WF_VLEN - 1, 0, 3);}
+    if (t->residual) { WF_TILE_ROWS(WF_TILE_FETCH) }
     const float *const *rows = t->rows;
     const float *b = t->b;
     const ptrdiff_t b_stride = t->b_stride;
@@ -160,7 +167,7 @@ WF_INLINE void wf_gemm_tile_run(const int height, const int vectors, const wf_ge
 
 #define WF_TILE_STORE1(r, v)       \
     if (height > r && vectors > v) \
-        wf_v_store(t->out + r * t->out_stride + v * WF_VLEN, WF_TILE_ACC(r, v));
+        wf_v_store(out + r * out_stride + v * WF_VLEN, WF_TILE_ACC(r, v));
 #define WF_TILE_STORE(r) WF_TILE_STORE1(r, 0) WF_TILE_STORE1(r, 1) WF_TILE_STORE1(r, 2)
     WF_TILE_ROWS(WF_TILE_STORE)
 }

@@ -31,6 +31,15 @@
 #define WF_INLINE static inline __attribute__((always_inline, unused))
 #define WF_RESTRICT __restrict
 
+/* Before a loop of a constant number of rounds, at most n, over an array that has to become registers. clang says
+ * nothing about gcc's pragma and ignores it. */
+#define WF_PRAGMA(text) _Pragma(#text)
+#ifdef __clang__
+#define WF_UNROLL(n) WF_PRAGMA(clang loop unroll(full))
+#else
+#define WF_UNROLL(n) WF_PRAGMA(GCC unroll n)
+#endif
+
 typedef float wf_vf __attribute__((vector_size(WF_VLEN * 4)));
 typedef int32_t wf_vi __attribute__((vector_size(WF_VLEN * 4)));
 

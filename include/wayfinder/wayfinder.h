@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Everything: read a model, build or tune an engine, load and run it. */
+#ifndef WAYFINDER_WAYFINDER_H
+#define WAYFINDER_WAYFINDER_H
+
+#include "wayfinder/allocator.h"
+#include "wayfinder/backend.h"
+#include "wayfinder/builder.h"
+#include "wayfinder/context.h"
+#include "wayfinder/engine.h"
+#include "wayfinder/log.h"
+#include "wayfinder/model.h"
+#include "wayfinder/status.h"
+#include "wayfinder/tensor.h"
+#include "wayfinder/tuner.h"
+#include "wayfinder/verify.h"
+#include "wayfinder/version.h"
+
+#endif

@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The table of reference kernels, and running one. */
+#include "ref/ref.h"
+
+#include <string.h>
+
+#include "ref/kernel.h"
+
+/* Element types of the first input beyond those of ops.def. */
+typedef enum extra_types {
+    TYPES_OF_TABLE,
+    TYPES_WHOLE, /* every type of whole bytes: elements are only moved */
+    TYPES_ANY    /* every type with a lane class */
+} extra_types_t;
+
+typedef struct ref_row {
+    wf_ref_fn *run;
+    wf_ref_scratch_fn *scratch_bytes; /* NULL: none */
+    extra_types_t extra;
+} ref_row_t;
+
+#define UNARY(op) [WF_OP_##op] = {wf_ref_unary, NULL, TYPES_OF_TABLE}
+#define NARY(op) [WF_OP_##op] = {wf_ref_nary, NULL, TYPES_OF_TABLE}
+#define KERNEL(op, name) [WF_OP_##op] = {wf_ref_##name, NULL, TYPES_OF_TABLE}
+#define SCRATCH(op, name, scratch) [WF_OP_##op] = {wf_ref_##name, wf_ref_##scratch##_scratch_bytes, TYPES_OF_TABLE}
+#define MOVES(op, name) [WF_OP_##op] = {wf_ref_##name, NULL, TYPES_ANY}
+#define CONVERTS(op, name) [WF_OP_##op] = {wf_ref_##name, NULL, TYPES_ANY}
+
+static const ref_row_t rows[WF_OP_COUNT] = {
+    UNARY(ABS),
+    UNARY(ACOS),
+    UNARY(ACOSH),
+    UNARY(ASIN),
+    UNARY(ASINH),
+    UNARY(ATAN),
+    UNARY(ATANH),
+    UNARY(CEIL),
+    UNARY(CELU),
+    KERNEL(CLIP, clip),
+    UNARY(COS),
+    UNARY(COSH),
+    UNARY(ELU),
+    UNARY(ERF),
+    UNARY(EXP),
+    UNARY(FLOOR),
+    UNARY(GELU),
+    UNARY(HARD_SIGMOID),
+    UNARY(HARD_SWISH),
+    MOVES(IDENTITY, view),
+    UNARY(ISINF),
+    UNARY(ISNAN),
+    UNARY(LEAKY_RELU),
+    UNARY(LOG),
+    UNARY(MISH),
+    UNARY(NEG),
+    UNARY(NOT),
+    UNARY(BITWISE_NOT),
+    UNARY(RECIPROCAL),
+    UNARY(RELU),
+    UNARY(ROUND),
+    UNARY(SELU),
+    UNARY(SHRINK),
+    UNARY(SIGMOID),
+    UNARY(SIGN),
+    UNARY(SIN),
+    UNARY(SINH),
+    UNARY(SOFTPLUS),
+    UNARY(SOFTSIGN),
+    UNARY(SQRT),
+    UNARY(SWISH),
+    UNARY(TAN),
+    UNARY(TANH),
+    UNARY(THRESHOLDED_RELU),
+    CONVERTS(CAST, cast),
+    CONVERTS(CAST_LIKE, cast),
+
+    NARY(ADD),
+    NARY(SUB),
+    NARY(MUL),
+    NARY(DIV),
+    NARY(MOD),
+    KERNEL(POW, pow),
+    NARY(PRELU),
+    NARY(MAX),
+    NARY(MIN),
+    NARY(MEAN),
+    NARY(SUM),
+    NARY(AND),
+    NARY(OR),
+    NARY(XOR),
+    NARY(BITWISE_AND),
+    NARY(BITWISE_OR),
+    NARY(BITWISE_XOR),
+    NARY(BIT_SHIFT),
+    NARY(EQUAL),
+    NARY(LESS),
+    NARY(LESS_OR_EQUAL),
+    NARY(GREATER),
+    NARY(GREATER_OR_EQUAL),
+    KERNEL(WHERE, where),
+
+    SCRATCH(MATMUL, matmul, matrix),
+    SCRATCH(GEMM, gemm, matrix),
+    SCRATCH(CONV, conv, matrix),
+    SCRATCH(CONV_TRANSPOSE, conv, matrix),
+    SCRATCH(CONV_INTEGER, conv, matrix),
+    SCRATCH(MATMUL_INTEGER, matmul_quantized, matrix),
+    SCRATCH(QLINEAR_MATMUL, matmul_quantized, matrix),
+    SCRATCH(QLINEAR_CONV, conv, matrix),
+
+    MOVES(RESHAPE, view),
+    MOVES(FLATTEN, view),
+    MOVES(SQUEEZE, view),
+    MOVES(UNSQUEEZE, view),
+    MOVES(TRANSPOSE, transpose),
+    MOVES(CONCAT, concat),
+    MOVES(SPLIT, split),
+    MOVES(SLICE, slice),
+    MOVES(PAD, pad),
+    MOVES(GATHER, gather),
+    MOVES(GATHER_ELEMENTS, gather_elements),
+    MOVES(GATHER_ND, gather_nd),
+    MOVES(SCATTER_ELEMENTS, scatter_elements),
+    MOVES(SCATTER_ND, scatter_nd),
+    MOVES(EXPAND, expand),
+    MOVES(TILE, tile),
+    MOVES(SHAPE, shape),
+    MOVES(SIZE, size),
+    KERNEL(CONSTANT_OF_SHAPE, constant_of_shape),
+    MOVES(CONSTANT, constant),
+    KERNEL(RANGE, range),
+    MOVES(DROPOUT, dropout),
+    MOVES(DEPTH_TO_SPACE, depth_space),
+    MOVES(SPACE_TO_DEPTH, depth_space),
+    KERNEL(ONE_HOT, one_hot),
+    MOVES(EYE_LIKE, eye_like),
+    MOVES(REVERSE_SEQUENCE, reverse_sequence),
+    MOVES(TRILU, trilu),
+
+    MOVES(W_CONVERT, view),
+};
+
+bool wf_ref_supports(wf_op_t op, wf_dtype_t first_input_dtype)
+{
+    static const struct {
+        char letter;
+        wf_lane_class_t lane_class;
+        uint32_t bits_min; /* the table's letters do not mean the small formats */
+    } letters[] = {{'F', WF_LANE_F, 16}, {'S', WF_LANE_I, 8}, {'U', WF_LANE_U, 8}};
+    if (op >= WF_OP_COUNT || rows[op].run == NULL) {
+        return false;
+    }
+    wf_lane_class_t lane_class = wf_lane_class(first_input_dtype);
+    const char *types = wf_op_info(op)->types;
+    if (wf_op_info(op)->input_max == 0) {
+        return true;
+    }
+    if (lane_class == WF_LANE_NONE) {
+        return rows[op].extra == TYPES_ANY && op == WF_OP_SHAPE;
+    }
+    if (rows[op].extra == TYPES_ANY) {
+        return true;
+    }
+    if (first_input_dtype == WF_DTYPE_BOOL) {
+        return strchr(types, 'B') != NULL;
+    }
+    for (size_t k = 0; k < WF_COUNT_OF(letters); k++) {
+        if (letters[k].lane_class == lane_class) {
+            return strchr(types, letters[k].letter) != NULL && wf_dtype_bits(first_input_dtype) >= letters[k].bits_min;
+        }
+    }
+    return false;
+}
+
+wf_status_t wf_ref_scratch_bytes(const wf_ref_call_t *call, size_t *out_bytes)
+{
+    *out_bytes = 0;
+    if (call->op < WF_OP_COUNT && rows[call->op].scratch_bytes != NULL) {
+        *out_bytes = rows[call->op].scratch_bytes(call);
+    }
+    return *out_bytes == SIZE_MAX ? WF_ERROR(INTERNAL, "scratch of %s does not fit", wf_op_info(call->op)->onnx_name)
+                                  : WF_OK;
+}
+
+wf_status_t wf_ref_run(const wf_ref_call_t *call)
+{
+    wf_dtype_t dtype = call->input_count > 0 ? call->inputs[0].type.dtype : WF_DTYPE_NONE;
+    if (!wf_ref_supports(call->op, dtype)) {
+        return WF_ERROR(MODEL_UNSUPPORTED, "%s has no reference kernel for %s", wf_op_info(call->op)->onnx_name,
+                        wf_dtype_name(dtype));
+    }
+    return rows[call->op].run(call);
+}

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The inside of a loaded engine. */
+#ifndef WF_RUNTIME_ENGINE_H
+#define WF_RUNTIME_ENGINE_H
+
+#include "backend/registry.h"
+#include "base/file.h"
+#include "base/hash.h"
+#include "runtime/image.h"
+#include "wayfinder/engine.h"
+
+#define WF_THREADS_MAX 1024u
+
+/* One step with its prepared kernel; kernel NULL: a copy. */
+typedef struct wf_prepared {
+    const wf_engine_step_t *step;
+    const wf_problem_t *problem;
+    const wf_source_t *source;
+    void *self;
+    wf_kernel_t *kernel;
+    wf_tactic_needs_t needs;
+} wf_prepared_t;
+
+struct wf_engine {
+    wf_allocator_t allocator;
+    wf_arena_t arena;
+    wf_mapping_t mapping; /* data NULL: the bytes are the caller's */
+    wf_image_t image;
+    wf_backends_t *backends;
+    wf_prepared_t *prepared; /* one per step of the image */
+    bool *constant_kept;     /* per constant: read at run time */
+    uint64_t packed_bytes;
+    uint32_t thread_count;
+    bool openmp; /* a source needs libgomp to be the only pool */
+};
+
+#endif
