@@ -8,6 +8,9 @@ foreach(file LICENSE THIRD_PARTY.md)
     endif()
 endforeach()
 
+# The files find their prefix from where they lie, so that `cmake --install --prefix` and staged installs work.
+file(RELATIVE_PATH WF_PC_PREFIX ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig ${CMAKE_INSTALL_PREFIX})
+
 # NAME, description
 function(wf_install_pkg_config WF_PC_NAME WF_PC_DESCRIPTION)
     configure_file(cmake/library.pc.in ${WF_PC_NAME}.pc @ONLY)

@@ -7,7 +7,8 @@ wf_status_t wf_tensor_make(const wf_type_t *type, wf_allocator_t allocator, wf_t
 {
     *out_tensor = (wf_tensor_t){.type = *type};
     int64_t bytes = wf_type_bytes(type);
-    if (bytes < 0) return WF_ERROR(MODEL_LIMIT, "a tensor is larger than can be addressed");
+    if (bytes < 0)
+        return WF_ERROR(MODEL_LIMIT, "a tensor is larger than can be addressed");
     /* One byte at least, so that an empty tensor differs from an absent one. */
     return wf_alloc_aligned(allocator, bytes > 0 ? (size_t)bytes : 1, 1, 64, &out_tensor->data);
 }

@@ -16,6 +16,10 @@ wf_status_t wf_node_make(wf_graph_t *graph, const wf_node_spec_t *spec, wf_node_
 typedef wf_status_t wf_inferred_fn(void *arg, wf_value_id output, const wf_type_t *type);
 wf_status_t wf_node_infer(const wf_graph_t *graph, const wf_node_t *node, wf_inferred_fn *found,
                           void *arg) WF_MUST_USE;
+/* A value that is made by a node becomes a constant over `data` (rules of wf_graph_add_constant); its
+ * producer makes it no more. A graph output stays what it is and becomes a copy of a new constant: outputs
+ * always have a producer. */
+wf_status_t wf_graph_make_constant(wf_graph_t *graph, wf_value_id value, const void *data) WF_MUST_USE;
 /* The name people know the node by: its first output's. Borrowed. */
 const char *wf_node_label(const wf_graph_t *graph, const wf_node_t *node);
 /* True for names that are printed without quotes. */

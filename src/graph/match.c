@@ -278,6 +278,27 @@ bool wf_match_poly(const wf_graph_t *graph, wf_value_id value, wf_value_id leaf,
     return poly(graph, value, leaf, 0, &budget, out_poly);
 }
 
+/* ---- Limits ---- */
+
+static bool limit(const wf_graph_t *graph, const wf_node_t *node, const char *name, uint32_t input,
+                  double *value)
+{
+    const wf_attr_t *attr = wf_attrs_find(&node->attrs, name);
+    if (attr != NULL) {
+        *value = (double)attr->v.f;
+        return true;
+    }
+    return wf_node_input(node, input) == WF_NO_VALUE || wf_graph_scalar(graph, node->inputs[input], value);
+}
+
+bool wf_match_limits(const wf_graph_t *graph, const wf_node_t *node, double *out_low, double *out_high)
+{
+    *out_low = node->op == WF_OP_RELU ? 0.0 : -(double)INFINITY;
+    *out_high = (double)INFINITY;
+    return node->op == WF_OP_RELU ||
+           (limit(graph, node, "min", 1, out_low) && limit(graph, node, "max", 2, out_high));
+}
+
 /* ---- Channels, axes ---- */
 
 bool wf_match_channels(const wf_graph_t *graph, wf_value_id value, const wf_type_t *type, uint32_t axis,

@@ -64,6 +64,10 @@ typedef struct wf_poly {
 } wf_poly_t;
 bool wf_match_poly(const wf_graph_t *graph, wf_value_id value, wf_value_id leaf, wf_poly_t *out_poly);
 
+/* Limits of a Clip or Relu, from attributes or constants (infinite where there is none); false when they are
+ * computed. */
+bool wf_match_limits(const wf_graph_t *graph, const wf_node_t *node, double *out_low, double *out_high);
+
 /* Operands of a constant along one dim: writes type->dims[axis] doubles, value[i] for index i of dim `axis`,
  * when the constant broadcasts to `type` without enlarging it and does not vary along any other dim; false
  * otherwise. */

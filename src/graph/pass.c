@@ -7,7 +7,7 @@
 #include "base/log.h"
 #include "graph/internal.h"
 
-#define PASS(name, what) WF_PASS(name);
+#define PASS(name, what) wf_pass_fn wf_pass_##name;
 #include "graph/passes.def"
 #undef PASS
 

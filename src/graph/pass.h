@@ -31,7 +31,9 @@ typedef struct wf_pass_options {
  * MODEL_UNSUPPORTED naming the node whose shape depends on run-time values. */
 wf_status_t wf_passes_run(wf_graph_t *graph, const wf_pass_options_t *options) WF_MUST_USE;
 
-#define WF_PASS(name) \
+/* Head of the function that pass.c lists: declared and begun at once. */
+#define WF_PASS(name)          \
+    wf_pass_fn wf_pass_##name; \
     wf_status_t wf_pass_##name(wf_graph_t *graph, const wf_parallel_t *parallel, uint32_t *out_changes)
 
 #endif

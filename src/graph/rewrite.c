@@ -74,6 +74,42 @@ void wf_graph_remove_node(wf_graph_t *graph, wf_node_id id)
     node->removed = true;
 }
 
+/* The value's producer makes it no more. Returns the producer. */
+static wf_node_id detach(wf_graph_t *graph, wf_value_id id)
+{
+    wf_value_t *value = wf_graph_value(graph, id);
+    wf_node_id producer = value->producer;
+    wf_node_t *node = wf_graph_node(graph, producer);
+    for (uint32_t i = 0; i < node->output_count; i++) {
+        if (node->outputs[i] == id) {
+            node->outputs[i] = WF_NO_VALUE;
+        }
+    }
+    value->producer = WF_NO_NODE;
+    return producer;
+}
+
+wf_status_t wf_graph_make_constant(wf_graph_t *graph, wf_value_id id, const void *data)
+{
+    static const char empty[16];
+    assert(wf_graph_value(graph, id)->producer != WF_NO_NODE);
+    if (!wf_graph_value(graph, id)->is_output) {
+        (void)detach(graph, id);
+        wf_graph_value(graph, id)->constant = data != NULL ? data : empty;
+        return WF_OK;
+    }
+    wf_value_id constant;
+    wf_type_t type = wf_graph_value(graph, id)->type;
+    WF_TRY(wf_graph_add_constant(graph, wf_graph_value(graph, id)->name, &type, data, &constant));
+    wf_node_spec_t spec = {.op = WF_OP_IDENTITY,
+                           .inputs = &constant,
+                           .input_count = 1,
+                           .outputs = &id,
+                           .output_count = 1,
+                           .onnx_names = wf_graph_node(graph, detach(graph, id))->onnx_names};
+    return wf_graph_add_node(graph, &spec, NULL);
+}
+
 static wf_status_t swap_names(wf_graph_t *graph, wf_value_id first, wf_value_id second)
 {
     wf_value_t *a = wf_graph_value(graph, first);

@@ -27,8 +27,8 @@ static const char *kind_name(wf_attr_kind_t kind)
 
 /* ---- Rows ---- */
 
-/* One "name:kind(choices)=default@n"; `text` is cut up in place. The table is ours, so that its form is an invariant,
- * tested for every row. */
+/* One "name:kind(choices)=default@n"; `text` is cut up in place. The table is ours, so that its form is an
+ * invariant, tested for every row. */
 static void parse_spec(char *text, wf_attr_spec_t *out_spec)
 {
     *out_spec = (wf_attr_spec_t){.name = text, .from_input = -1};
@@ -71,7 +71,13 @@ void wf_op_attr_specs(wf_op_t op, wf_attr_specs_t *out_specs)
         *end = '\0';
         if (end != at) {
             assert(out_specs->count < WF_OP_MAX_ATTRS);
-            parse_spec(at, &out_specs->items[out_specs->count++]);
+            wf_attr_spec_t spec;
+            parse_spec(at, &spec);
+            size_t place = out_specs->count++;
+            for (; place > 0 && strcmp(out_specs->items[place - 1].name, spec.name) > 0; place--) {
+                out_specs->items[place] = out_specs->items[place - 1];
+            }
+            out_specs->items[place] = spec;
         }
         at = next;
     }
@@ -79,7 +85,8 @@ void wf_op_attr_specs(wf_op_t op, wf_attr_specs_t *out_specs)
 
 /* ---- Complete lists ---- */
 
-/* Copies the arrays and strings of an attribute into the arena. Tensors stay borrowed: they may be whole weights. */
+/* Copies the arrays and strings of an attribute into the arena. Tensors stay borrowed: they may be whole
+ * weights. */
 static wf_status_t copy_value(const wf_attr_t *from, wf_arena_t *arena, wf_attr_t *to)
 {
     switch (from->kind) {
@@ -195,10 +202,11 @@ static wf_status_t check_choice(const wf_attr_spec_t *spec, const wf_attr_t *att
         at += length + (at[length] == '|' ? 1 : 0);
     }
     if (attr->kind == WF_ATTR_INT) {
-        return WF_ERROR(MODEL_INVALID, "attribute %s is %lld, allowed are %s", spec->name, (long long)attr->v.i,
-                        spec->choices);
+        return WF_ERROR(MODEL_INVALID, "attribute %s is %lld, allowed are %s", spec->name,
+                        (long long)attr->v.i, spec->choices);
     }
-    return WF_ERROR(MODEL_INVALID, "attribute %s is \"%.40s\", allowed are %s", spec->name, attr->v.s, spec->choices);
+    return WF_ERROR(MODEL_INVALID, "attribute %s is \"%.40s\", allowed are %s", spec->name, attr->v.s,
+                    spec->choices);
 }
 
 static const wf_attr_spec_t *find_spec(const wf_attr_specs_t *specs, const char *name)
@@ -225,8 +233,8 @@ static wf_status_t check_given(const wf_attr_specs_t *specs, const wf_attr_t *gi
         }
         seen |= bit;
         if (given[i].kind != spec->kind) {
-            return WF_ERROR(MODEL_INVALID, "attribute %s is %s, expected %s", spec->name, kind_name(given[i].kind),
-                            kind_name(spec->kind));
+            return WF_ERROR(MODEL_INVALID, "attribute %s is %s, expected %s", spec->name,
+                            kind_name(given[i].kind), kind_name(spec->kind));
         }
         WF_TRY(check_choice(spec, &given[i]));
     }

@@ -98,8 +98,9 @@ static bool take_exponent(literal_cursor_t *cursor, char letter, int32_t *out_ex
         return true;
     }
     int64_t exponent;
-    if (!take_char(cursor, letter) || !wf_literal_int(cursor->at, (size_t)(cursor->end - cursor->at), &exponent) ||
-        exponent < -1000 || exponent > 1000) {
+    if (!take_char(cursor, letter) ||
+        !wf_literal_int(cursor->at, (size_t)(cursor->end - cursor->at), &exponent) || exponent < -1000 ||
+        exponent > 1000) {
         return false;
     }
     *out_exponent = (int32_t)exponent;
@@ -158,7 +159,8 @@ void wf_literal_print_float(float value, char out[WF_LITERAL_FLOAT_MAX])
     } else {
         int exponent;
         double fraction = frexp(fabs((double)value), &exponent);
-        /* fraction is in [0.5, 1): one bit before the point and 24 behind it, which are 6 hexadecimal digits. */
+        /* fraction is in [0.5, 1): one bit before the point and 24 behind it, which are 6 hexadecimal digits.
+         */
         uint32_t bits = (uint32_t)ldexp(fraction, 25);
         uint32_t tail = bits & 0xffffffu;
         int digits = 6;

@@ -9,8 +9,9 @@
 
 /* All of text[0, length) as a decimal integer with optional sign; false otherwise or when it does not fit. */
 bool wf_literal_int(const char *text, size_t length, int64_t *out);
-/* All of text[0, length) as "0x1.8p-3", "inf", "-inf", "nan" or a decimal number ("0.01", "1e-5"); false otherwise or
- * when it is finite and too large. Decimals of at most 15 digits and exponents within +-22 are rounded correctly. */
+/* All of text[0, length) as "0x1.8p-3", "inf", "-inf", "nan" or a decimal number ("0.01", "1e-5"); false
+ * otherwise or when it is finite and too large. Decimals of at most 15 digits and exponents within +-22 are
+ * rounded correctly. */
 bool wf_literal_float(const char *text, size_t length, float *out);
 
 #define WF_LITERAL_FLOAT_MAX 24

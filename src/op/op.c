@@ -17,17 +17,18 @@ enum {
 };
 
 static const wf_op_info_t wf_op_infos[WF_OP_COUNT] = {
-#define OP(enum_name, onnx, text, domain_name, in_min, in_max, out_min, out_max, flag_words, type_letters, shape_name, attrs) \
-    [WF_OP_##enum_name] = {.onnx_name = (onnx),                                                                \
-                           .problem_name = (text),                                                             \
-                           .domain = WF_OP_DOMAIN_##domain_name,                                               \
-                           .input_min = (in_min),                                                              \
-                           .input_max = (in_max),                                                              \
-                           .output_min = (out_min),                                                            \
-                           .output_max = (out_max),                                                            \
-                           .flags = (flag_words),                                                              \
-                           .types = (type_letters),                                                            \
-                           .shape = wf_shape_##shape_name,                                                     \
+#define OP(enum_name, onnx, text, domain_name, in_min, in_max, out_min, out_max, flag_words, type_letters, \
+           shape_name, attrs)                                                                              \
+    [WF_OP_##enum_name] = {.onnx_name = (onnx),                                                            \
+                           .problem_name = (text),                                                         \
+                           .domain = WF_OP_DOMAIN_##domain_name,                                           \
+                           .input_min = (in_min),                                                          \
+                           .input_max = (in_max),                                                          \
+                           .output_min = (out_min),                                                        \
+                           .output_max = (out_max),                                                        \
+                           .flags = (flag_words),                                                          \
+                           .types = (type_letters),                                                        \
+                           .shape = wf_shape_##shape_name,                                                 \
                            .attrs_text = attrs},
 #include "op/ops.def"
 #undef OP
@@ -116,7 +117,8 @@ static char dtype_letter(wf_dtype_t dtype)
 static bool is_attribute(const wf_attr_specs_t *specs, const wf_attrs_t *attrs, size_t index)
 {
     for (size_t i = 0; i < specs->count; i++) {
-        if (specs->items[i].from_input == (int32_t)index && wf_attrs_find(attrs, specs->items[i].name) != NULL) {
+        if (specs->items[i].from_input == (int32_t)index &&
+            wf_attrs_find(attrs, specs->items[i].name) != NULL) {
             return true;
         }
     }
@@ -152,8 +154,10 @@ static wf_status_t check_inputs(const wf_shape_call_t *call, const wf_op_info_t 
                                 (long long)input->dims[d]);
             }
         }
-        if (i == 0 && strchr(info->types, '*') == NULL && strchr(info->types, dtype_letter(input->dtype)) == NULL) {
-            return WF_ERROR(MODEL_UNSUPPORTED, "element type %s is not supported", wf_dtype_name(input->dtype));
+        if (i == 0 && strchr(info->types, '*') == NULL &&
+            strchr(info->types, dtype_letter(input->dtype)) == NULL) {
+            return WF_ERROR(MODEL_UNSUPPORTED, "element type %s is not supported",
+                            wf_dtype_name(input->dtype));
         }
     }
     return WF_OK;

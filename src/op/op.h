@@ -80,8 +80,7 @@ bool wf_op_from_onnx_name(const char *name, size_t name_bytes, wf_op_t *out_op);
 bool wf_op_from_internal_name(const char *name, size_t name_bytes, wf_op_t *out_op);
 
 #define WF_OP_MAX_ATTRS 16
-/* The row's attributes, parsed into specs[0, return). Strings borrowed from static memory owned by `buffer`.
- */
+/* The row's attributes, sorted by name. Strings point into `buffer`: not to be copied as a struct. */
 typedef struct wf_attr_specs {
     size_t count;
     wf_attr_spec_t items[WF_OP_MAX_ATTRS];
@@ -109,7 +108,7 @@ wf_status_t wf_shape_broadcast(const wf_type_t *const *types, size_t count, wf_t
 
 /* Geometry of windows (convolution and pooling), resolved from attributes and shapes: auto_pad, defaults,
  * ceil_mode. Used by shape functions, the reference and every backend, so that there is one reading of the
- * specification. */
+ * specification. `in` and `out` are the spatial dims of input and output of the operator. */
 typedef struct wf_window {
     uint32_t spatial_rank;
     int64_t in[WF_MAX_RANK], out[WF_MAX_RANK], kernel[WF_MAX_RANK], stride[WF_MAX_RANK],
@@ -117,10 +116,16 @@ typedef struct wf_window {
     int64_t pad_begin[WF_MAX_RANK], pad_end[WF_MAX_RANK];
 } wf_window_t;
 /* For Conv, ConvInteger, QLinearConv and pools. `kernel_from` is the weight's type for convolutions, NULL for
- * pools. */
+ * pools. Window o of an axis covers in[o * stride - pad_begin + k * dilation], k in [0, kernel). With
+ * ceil_mode the last window may reach beyond pad_end; such places are no padding (AveragePool never counts
+ * them). */
 wf_status_t wf_window_resolve(wf_op_t op, const wf_attrs_t *attrs, const wf_type_t *input,
                               const wf_type_t *kernel_from, wf_window_t *out_window) WF_MUST_USE;
-/* For ConvTranspose: pads resolved from output_shape and auto_pad as the specification says. */
+/* For ConvTranspose: pads resolved from output_shape, output_padding and auto_pad as the specification says.
+ * in[i] adds to out[i * stride - pad_begin + k * dilation]; out = (in - 1) * stride + (kernel - 1) * dilation
+ * + 1
+ * - pad_begin - pad_end, so that pad_end is negative where output_padding or output_shape ask for more than
+ * the kernel reaches. */
 wf_status_t wf_window_resolve_transpose(const wf_attrs_t *attrs, const wf_type_t *input,
                                         const wf_type_t *weight, wf_window_t *out_window) WF_MUST_USE;
 

@@ -16,7 +16,8 @@ wf_status_t wf_shape_overflow(void)
 
 wf_status_t wf_shape_rank_error(size_t rank)
 {
-    return WF_ERROR(MODEL_UNSUPPORTED, "a tensor of rank %zu is not supported, the limit is %d", rank, WF_MAX_RANK);
+    return WF_ERROR(MODEL_UNSUPPORTED, "a tensor of rank %zu is not supported, the limit is %d", rank,
+                    WF_MAX_RANK);
 }
 
 const char *wf_type_text(const wf_type_t *type, char out[WF_TYPE_TEXT_MAX])
@@ -45,15 +46,16 @@ bool wf_dtype_is_small_float(wf_dtype_t dtype)
 
 const wf_type_t *wf_shape_input(const wf_shape_call_t *call, size_t index)
 {
-    return index < call->input_count && call->inputs[index].dtype != WF_DTYPE_NONE ? &call->inputs[index] : NULL;
+    return index < call->input_count && call->inputs[index].dtype != WF_DTYPE_NONE ? &call->inputs[index]
+                                                                                   : NULL;
 }
 
 wf_status_t wf_shape_need_dtype(const wf_shape_call_t *call, size_t index, wf_dtype_t dtype)
 {
     const wf_type_t *input = wf_shape_input(call, index);
     if (input != NULL && input->dtype != dtype) {
-        return WF_ERROR(MODEL_INVALID, "input %zu is of type %s, expected %s", index, wf_dtype_name(input->dtype),
-                        wf_dtype_name(dtype));
+        return WF_ERROR(MODEL_INVALID, "input %zu is of type %s, expected %s", index,
+                        wf_dtype_name(input->dtype), wf_dtype_name(dtype));
     }
     return WF_OK;
 }
@@ -90,7 +92,8 @@ wf_status_t wf_shape_need_one(const wf_shape_call_t *call, size_t index)
     const wf_type_t *input = wf_shape_input(call, index);
     if (input != NULL && wf_type_elems(input) != 1) {
         char text[WF_TYPE_TEXT_MAX];
-        return WF_ERROR(MODEL_INVALID, "input %zu is %s, expected one element", index, wf_type_text(input, text));
+        return WF_ERROR(MODEL_INVALID, "input %zu is %s, expected one element", index,
+                        wf_type_text(input, text));
     }
     return WF_OK;
 }
@@ -104,7 +107,8 @@ wf_status_t wf_shape_need_rank(const wf_shape_call_t *call, size_t index, uint32
         if (min == max) {
             return WF_ERROR(MODEL_INVALID, "input %zu is %s, expected rank %u", index, text, min);
         }
-        return WF_ERROR(MODEL_INVALID, "input %zu is %s, expected a rank from %u to %u", index, text, min, max);
+        return WF_ERROR(MODEL_INVALID, "input %zu is %s, expected a rank from %u to %u", index, text, min,
+                        max);
     }
     return WF_OK;
 }
@@ -141,9 +145,11 @@ wf_status_t wf_shape_broadcast(const wf_type_t *const *types, size_t count, wf_t
             int64_t *have = &result.dims[offset + d];
             if (dim != *have && dim != 1 && *have != 1) {
                 char text[WF_TYPE_TEXT_MAX];
-                return WF_ERROR(MODEL_INVALID, "input %zu, %s, does not broadcast with the inputs before it: "
-                                "%lld against %lld in axis %u", t, wf_type_text(types[t], text), (long long)dim,
-                                (long long)*have, offset + d);
+                return WF_ERROR(MODEL_INVALID,
+                                "input %zu, %s, does not broadcast with the inputs before it: "
+                                "%lld against %lld in axis %u",
+                                t, wf_type_text(types[t], text), (long long)dim, (long long)*have,
+                                offset + d);
             }
             *have = *have == 1 ? dim : *have;
         }
@@ -163,7 +169,8 @@ wf_status_t wf_shape_axis(int64_t axis, uint32_t rank, uint32_t *out_axis)
     return WF_OK;
 }
 
-wf_status_t wf_shape_axes(const int64_t *axes, int32_t count, uint32_t rank, uint32_t *out_axes, uint32_t *out_mask)
+wf_status_t wf_shape_axes(const int64_t *axes, int32_t count, uint32_t rank, uint32_t *out_axes,
+                          uint32_t *out_mask)
 {
     *out_mask = 0;
     for (int32_t i = 0; i < count; i++) {
@@ -202,7 +209,8 @@ static double half_value(uint16_t bits, uint32_t mantissa_bits, int32_t bias)
     } else if (exponent == 0) {
         magnitude = ldexp(mantissa, 1 - bias - (int32_t)mantissa_bits);
     } else {
-        magnitude = ldexp(mantissa + (UINT32_C(1) << mantissa_bits), (int32_t)exponent - bias - (int32_t)mantissa_bits);
+        magnitude = ldexp(mantissa + (UINT32_C(1) << mantissa_bits),
+                          (int32_t)exponent - bias - (int32_t)mantissa_bits);
     }
     return (bits & 0x8000u) != 0 ? -magnitude : magnitude;
 }
@@ -224,12 +232,12 @@ static double half_value(uint16_t bits, uint32_t mantissa_bits, int32_t bias)
 bool wf_tensor_get_f64(const wf_tensor_t *tensor, int64_t index, double *out)
 {
     switch (tensor->type.dtype) {
-#define X(name, type)                           \
-    case WF_DTYPE_##name: {                     \
-        type v;                                 \
-        load(tensor, index, &v, sizeof v);      \
-        *out = (double)v;                       \
-        return true;                            \
+#define X(name, type)                      \
+    case WF_DTYPE_##name: {                \
+        type v;                            \
+        load(tensor, index, &v, sizeof v); \
+        *out = (double)v;                  \
+        return true;                       \
     }
         WF_VALUE_TYPES(X)
 #undef X
@@ -257,7 +265,8 @@ bool wf_tensor_get_i64(const wf_tensor_t *tensor, int64_t index, int64_t *out)
         return bits <= INT64_MAX;
     }
     double value;
-    if (!wf_tensor_get_f64(tensor, index, &value) || !(value >= -0x1p63 && value < 0x1p63) || value != trunc(value)) {
+    if (!wf_tensor_get_f64(tensor, index, &value) || !(value >= -0x1p63 && value < 0x1p63) ||
+        value != trunc(value)) {
         return false;
     }
     *out = (int64_t)value;

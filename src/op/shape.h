@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What shape functions share: reading inputs and parameters, checking them, giving outputs.
  *
- * Dims of call->inputs are >= 0 and ranks at most WF_MAX_RANK (wf_op_infer has checked); everything else, attributes
- * first of all, may come from a hostile file. Messages name neither node nor operator: wf_op_infer and its caller do.
+ * Dims of call->inputs are >= 0 and ranks at most WF_MAX_RANK (wf_op_infer has checked); everything else,
+ * attributes first of all, may come from a hostile file. Messages name neither node nor operator: wf_op_infer
+ * and its caller do.
  */
 #ifndef WF_OP_SHAPE_H
 #define WF_OP_SHAPE_H
@@ -21,7 +22,8 @@
 
 /* NULL when the input is absent. */
 const wf_type_t *wf_shape_input(const wf_shape_call_t *call, size_t index);
-/* MODEL_INVALID unless the input, when present, has the element type `dtype` (`what` names the other side). */
+/* MODEL_INVALID unless the input, when present, has the element type `dtype` (`what` names the other side).
+ */
 wf_status_t wf_shape_need_dtype(const wf_shape_call_t *call, size_t index, wf_dtype_t dtype) WF_MUST_USE;
 /* MODEL_INVALID unless the input, when present, is an index: i32 or i64. */
 wf_status_t wf_shape_need_index(const wf_shape_call_t *call, size_t index) WF_MUST_USE;
@@ -31,7 +33,8 @@ wf_status_t wf_shape_need_dims(const wf_shape_call_t *call, size_t index, uint32
 /* MODEL_INVALID unless the input, when present, has one element. */
 wf_status_t wf_shape_need_one(const wf_shape_call_t *call, size_t index) WF_MUST_USE;
 /* MODEL_INVALID unless the rank is in [min, max]. */
-wf_status_t wf_shape_need_rank(const wf_shape_call_t *call, size_t index, uint32_t min, uint32_t max) WF_MUST_USE;
+wf_status_t wf_shape_need_rank(const wf_shape_call_t *call, size_t index, uint32_t min,
+                               uint32_t max) WF_MUST_USE;
 /* MODEL_INVALID unless `from` broadcasts to the dims of `to` (one way: `to` keeps its shape). */
 wf_status_t wf_shape_need_fits(const wf_type_t *from, const wf_type_t *to) WF_MUST_USE;
 bool wf_dtype_is_float(wf_dtype_t dtype); /* f16, bf16, f32, f64 */
@@ -45,8 +48,8 @@ const char *wf_type_text(const wf_type_t *type, char out[WF_TYPE_TEXT_MAX]);
 
 /* Brings an axis from [-rank, rank) to [0, rank); MODEL_INVALID otherwise. */
 wf_status_t wf_shape_axis(int64_t axis, uint32_t rank, uint32_t *out_axis) WF_MUST_USE;
-/* The same for a list without repetition; *out_mask has bit i for axis i. count <= 2 * WF_MAX_RANK, rank <= 2 *
- * WF_MAX_RANK. */
+/* The same for a list without repetition; *out_mask has bit i for axis i. count <= 2 * WF_MAX_RANK, rank <= 2
+ * * WF_MAX_RANK. */
 wf_status_t wf_shape_axes(const int64_t *axes, int32_t count, uint32_t rank, uint32_t *out_axes,
                           uint32_t *out_mask) WF_MUST_USE;
 /* Attribute "axis", made non-negative. */
@@ -92,14 +95,14 @@ wf_status_t wf_shape_overflow(void) WF_MUST_USE;
 
 /* Dims of the product of a[..,M,K] and b[..,K,N] by the rules of numpy.matmul; dtype left alone. */
 wf_status_t wf_shape_matmul_dims(const wf_type_t *a, const wf_type_t *b, wf_type_t *out_type) WF_MUST_USE;
-/* One axis of Slice: start and end are replaced by the effective ones, the number of elements is returned. step != 0.
- * Element i is at start + i * step. */
+/* One axis of Slice: start and end are replaced by the effective ones, the number of elements is returned.
+ * step != 0. Element i is at start + i * step. */
 int64_t wf_slice_resolve(int64_t dim, int64_t *start, int64_t *end, int64_t step);
 /* What Reshape makes of its parameter: 0 copied (unless allow_zero), -1 inferred, counts compared. */
 wf_status_t wf_reshape_resolve(const wf_type_t *from, const int64_t *shape, int32_t count, bool allow_zero,
                                wf_type_t *out_type) WF_MUST_USE;
-/* Axes of a reduction as a bit mask over the axes of `type`: the parameter `axes`, else all or none. The mask is 0 and
- * call->needs_value_of set when they are not known. */
+/* Axes of a reduction as a bit mask over the axes of `type`: the parameter `axes`, else all or none. The mask
+ * is 0 and call->needs_value_of set when they are not known. */
 wf_status_t wf_reduce_resolve(wf_shape_call_t *call, uint32_t *out_mask) WF_MUST_USE;
 /* Axes that Resize may change: attribute "axes" or all of them. */
 wf_status_t wf_resize_axes(const wf_attrs_t *attrs, uint32_t rank, uint32_t out_axes[WF_MAX_RANK],

@@ -35,7 +35,8 @@ wf_status_t wf_shape_cast(wf_shape_call_t *call)
     int64_t to = wf_attrs_int(call->attrs, "to", 0);
     wf_dtype_t dtype = wf_dtype_from_onnx(to);
     if (dtype == WF_DTYPE_NONE) {
-        return WF_ERROR(MODEL_UNSUPPORTED, "attribute to is %lld, which is no element type here", (long long)to);
+        return WF_ERROR(MODEL_UNSUPPORTED, "attribute to is %lld, which is no element type here",
+                        (long long)to);
     }
     if (dtype == WF_DTYPE_C64 || dtype == WF_DTYPE_C128) {
         return WF_ERROR(MODEL_INVALID, "attribute to is %s", wf_dtype_name(dtype));

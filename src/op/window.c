@@ -5,7 +5,12 @@
 #include "base/compiler.h"
 #include "op/shape.h"
 
-typedef enum auto_pad { AUTO_PAD_NOTSET, AUTO_PAD_SAME_UPPER, AUTO_PAD_SAME_LOWER, AUTO_PAD_VALID } auto_pad_t;
+typedef enum auto_pad {
+    AUTO_PAD_NOTSET,
+    AUTO_PAD_SAME_UPPER,
+    AUTO_PAD_SAME_LOWER,
+    AUTO_PAD_VALID
+} auto_pad_t;
 
 static auto_pad_t read_auto_pad(const wf_attrs_t *attrs)
 {
@@ -20,8 +25,8 @@ static auto_pad_t read_auto_pad(const wf_attrs_t *attrs)
 }
 
 /* Reads `count` values of an attribute that are in [min, max]; the fallback when it is absent. */
-static wf_status_t read_ints(const wf_attrs_t *attrs, const char *name, size_t count, int64_t min, int64_t fallback,
-                             int64_t *out)
+static wf_status_t read_ints(const wf_attrs_t *attrs, const char *name, size_t count, int64_t min,
+                             int64_t fallback, int64_t *out)
 {
     size_t given;
     const int64_t *values = wf_attrs_ints(attrs, name, &given);
@@ -44,7 +49,8 @@ static wf_status_t read_geometry(const wf_attrs_t *attrs, const wf_type_t *input
     *window = (wf_window_t){0};
     if (input->rank < 3) {
         char text[WF_TYPE_TEXT_MAX];
-        return WF_ERROR(MODEL_INVALID, "the input is %s, expected a rank of at least 3", wf_type_text(input, text));
+        return WF_ERROR(MODEL_INVALID, "the input is %s, expected a rank of at least 3",
+                        wf_type_text(input, text));
     }
     uint32_t rank = input->rank - 2;
     window->spatial_rank = rank;
@@ -52,10 +58,11 @@ static wf_status_t read_geometry(const wf_attrs_t *attrs, const wf_type_t *input
     WF_TRY(read_ints(attrs, "strides", rank, 1, 1, window->stride));
     WF_TRY(read_ints(attrs, "dilations", rank, 1, 1, window->dilation));
     if (weight != NULL && weight->rank != input->rank) {
-        return WF_ERROR(MODEL_INVALID, "the weight has rank %u, the input rank %u", weight->rank, input->rank);
+        return WF_ERROR(MODEL_INVALID, "the weight has rank %u, the input rank %u", weight->rank,
+                        input->rank);
     }
     size_t given;
-    bool has_kernel = wf_attrs_ints(attrs, "kernel_shape", &given) != NULL || given > 0;
+    bool has_kernel = wf_attrs_ints(attrs, "kernel_shape", &given) != NULL && given > 0;
     if (has_kernel || weight == NULL) {
         WF_TRY(read_ints(attrs, "kernel_shape", rank, 1, 0, window->kernel));
     }
@@ -76,7 +83,8 @@ static wf_status_t read_geometry(const wf_attrs_t *attrs, const wf_type_t *input
 /* (kernel - 1) * dilation + 1 */
 static wf_status_t kernel_extent(const wf_window_t *window, uint32_t i, int64_t *out_extent)
 {
-    if (!wf_i64_mul(window->kernel[i] - 1, window->dilation[i], out_extent) || !wf_i64_add(*out_extent, 1, out_extent)) {
+    if (!wf_i64_mul(window->kernel[i] - 1, window->dilation[i], out_extent) ||
+        !wf_i64_add(*out_extent, 1, out_extent)) {
         return wf_shape_overflow();
     }
     return WF_OK;
@@ -103,7 +111,8 @@ static wf_status_t resolve_same(wf_window_t *window, uint32_t i, int64_t extent,
     return WF_OK;
 }
 
-/* Windows that fit in the padded input; with ceil_mode also one more, unless it would start in the padding behind. */
+/* Windows that fit in the padded input; with ceil_mode also one more, unless it would start in the padding
+ * behind. */
 static wf_status_t resolve_explicit(wf_window_t *window, uint32_t i, int64_t extent, bool ceil_mode)
 {
     int64_t from_begin;
@@ -161,8 +170,8 @@ wf_status_t wf_window_resolve(wf_op_t op, const wf_attrs_t *attrs, const wf_type
     return WF_OK;
 }
 
-wf_status_t wf_window_resolve_transpose(const wf_attrs_t *attrs, const wf_type_t *input, const wf_type_t *weight,
-                                        wf_window_t *out_window)
+wf_status_t wf_window_resolve_transpose(const wf_attrs_t *attrs, const wf_type_t *input,
+                                        const wf_type_t *weight, wf_window_t *out_window)
 {
     WF_TRY(read_geometry(attrs, input, weight, out_window));
     wf_window_t *window = out_window;
@@ -185,8 +194,8 @@ wf_status_t wf_window_resolve_transpose(const wf_attrs_t *attrs, const wf_type_t
         int64_t extent;
         int64_t full;
         WF_TRY(kernel_extent(window, i, &extent));
-        if (!wf_i64_mul(WF_MAX(window->in[i] - 1, 0), window->stride[i], &full) || !wf_i64_add(full, extent, &full) ||
-            full > INT64_MAX / 4) {
+        if (!wf_i64_mul(WF_MAX(window->in[i] - 1, 0), window->stride[i], &full) ||
+            !wf_i64_add(full, extent, &full) || full > INT64_MAX / 4) {
             return wf_shape_overflow();
         }
         if (has_shape || same) {
@@ -199,8 +208,12 @@ wf_status_t wf_window_resolve_transpose(const wf_attrs_t *attrs, const wf_type_t
         } else {
             window->pad_begin[i] = pads[i];
             window->out[i] = full + output_padding[i] - pads[i] - pads[rank + i];
-            if (window->in[i] == 0 || window->out[i] < 0) {
+            if (window->in[i] == 0) {
                 window->out[i] = 0;
+            }
+            if (window->out[i] < 0) {
+                return WF_ERROR(MODEL_INVALID, "pads of %lld and %lld leave nothing of spatial axis %u",
+                                (long long)pads[i], (long long)pads[rank + i], i);
             }
         }
         window->pad_end[i] = full - window->out[i] - window->pad_begin[i];

@@ -6,25 +6,23 @@
 
 #include "ref/kernel.h"
 
-/* Element types of the first input beyond those of ops.def. */
-typedef enum extra_types {
-    TYPES_OF_TABLE,
-    TYPES_WHOLE, /* every type of whole bytes: elements are only moved */
-    TYPES_ANY    /* every type with a lane class */
-} extra_types_t;
+/* Which element types the first input may have. */
+typedef enum first_types {
+    TYPES_OF_TABLE, /* those of ops.def, floats of 16 bits and more */
+    TYPES_ANY       /* every type with a lane class: elements are moved or converted */
+} first_types_t;
 
 typedef struct ref_row {
     wf_ref_fn *run;
     wf_ref_scratch_fn *scratch_bytes; /* NULL: none */
-    extra_types_t extra;
+    first_types_t types;
 } ref_row_t;
 
 #define UNARY(op) [WF_OP_##op] = {wf_ref_unary, NULL, TYPES_OF_TABLE}
 #define NARY(op) [WF_OP_##op] = {wf_ref_nary, NULL, TYPES_OF_TABLE}
 #define KERNEL(op, name) [WF_OP_##op] = {wf_ref_##name, NULL, TYPES_OF_TABLE}
 #define SCRATCH(op, name, scratch) [WF_OP_##op] = {wf_ref_##name, wf_ref_##scratch##_scratch_bytes, TYPES_OF_TABLE}
-#define MOVES(op, name) [WF_OP_##op] = {wf_ref_##name, NULL, TYPES_ANY}
-#define CONVERTS(op, name) [WF_OP_##op] = {wf_ref_##name, NULL, TYPES_ANY}
+#define ANY(op, name) [WF_OP_##op] = {wf_ref_##name, NULL, TYPES_ANY}
 
 static const ref_row_t rows[WF_OP_COUNT] = {
     UNARY(ABS),
@@ -46,7 +44,7 @@ static const ref_row_t rows[WF_OP_COUNT] = {
     UNARY(GELU),
     UNARY(HARD_SIGMOID),
     UNARY(HARD_SWISH),
-    MOVES(IDENTITY, view),
+    ANY(IDENTITY, view),
     UNARY(ISINF),
     UNARY(ISNAN),
     UNARY(LEAKY_RELU),
@@ -71,8 +69,8 @@ static const ref_row_t rows[WF_OP_COUNT] = {
     UNARY(TAN),
     UNARY(TANH),
     UNARY(THRESHOLDED_RELU),
-    CONVERTS(CAST, cast),
-    CONVERTS(CAST_LIKE, cast),
+    ANY(CAST, cast),
+    ANY(CAST_LIKE, cast),
 
     NARY(ADD),
     NARY(SUB),
@@ -108,36 +106,36 @@ static const ref_row_t rows[WF_OP_COUNT] = {
     SCRATCH(QLINEAR_MATMUL, matmul_quantized, matrix),
     SCRATCH(QLINEAR_CONV, conv, matrix),
 
-    MOVES(RESHAPE, view),
-    MOVES(FLATTEN, view),
-    MOVES(SQUEEZE, view),
-    MOVES(UNSQUEEZE, view),
-    MOVES(TRANSPOSE, transpose),
-    MOVES(CONCAT, concat),
-    MOVES(SPLIT, split),
-    MOVES(SLICE, slice),
-    MOVES(PAD, pad),
-    MOVES(GATHER, gather),
-    MOVES(GATHER_ELEMENTS, gather_elements),
-    MOVES(GATHER_ND, gather_nd),
-    MOVES(SCATTER_ELEMENTS, scatter_elements),
-    MOVES(SCATTER_ND, scatter_nd),
-    MOVES(EXPAND, expand),
-    MOVES(TILE, tile),
-    MOVES(SHAPE, shape),
-    MOVES(SIZE, size),
+    ANY(RESHAPE, view),
+    ANY(FLATTEN, view),
+    ANY(SQUEEZE, view),
+    ANY(UNSQUEEZE, view),
+    ANY(TRANSPOSE, transpose),
+    ANY(CONCAT, concat),
+    ANY(SPLIT, split),
+    ANY(SLICE, slice),
+    ANY(PAD, pad),
+    ANY(GATHER, gather),
+    ANY(GATHER_ELEMENTS, gather_elements),
+    ANY(GATHER_ND, gather_nd),
+    ANY(SCATTER_ELEMENTS, scatter_elements),
+    ANY(SCATTER_ND, scatter_nd),
+    ANY(EXPAND, expand),
+    ANY(TILE, tile),
+    ANY(SHAPE, shape),
+    ANY(SIZE, size),
     KERNEL(CONSTANT_OF_SHAPE, constant_of_shape),
-    MOVES(CONSTANT, constant),
+    ANY(CONSTANT, constant),
     KERNEL(RANGE, range),
-    MOVES(DROPOUT, dropout),
-    MOVES(DEPTH_TO_SPACE, depth_space),
-    MOVES(SPACE_TO_DEPTH, depth_space),
+    ANY(DROPOUT, dropout),
+    ANY(DEPTH_TO_SPACE, depth_space),
+    ANY(SPACE_TO_DEPTH, depth_space),
     KERNEL(ONE_HOT, one_hot),
-    MOVES(EYE_LIKE, eye_like),
-    MOVES(REVERSE_SEQUENCE, reverse_sequence),
-    MOVES(TRILU, trilu),
+    ANY(EYE_LIKE, eye_like),
+    ANY(REVERSE_SEQUENCE, reverse_sequence),
+    ANY(TRILU, trilu),
 
-    MOVES(W_CONVERT, view),
+    ANY(W_CONVERT, view),
 };
 
 bool wf_ref_supports(wf_op_t op, wf_dtype_t first_input_dtype)
@@ -156,9 +154,9 @@ bool wf_ref_supports(wf_op_t op, wf_dtype_t first_input_dtype)
         return true;
     }
     if (lane_class == WF_LANE_NONE) {
-        return rows[op].extra == TYPES_ANY && op == WF_OP_SHAPE;
+        return rows[op].types == TYPES_ANY && op == WF_OP_SHAPE;
     }
-    if (rows[op].extra == TYPES_ANY) {
+    if (rows[op].types == TYPES_ANY) {
         return true;
     }
     if (first_input_dtype == WF_DTYPE_BOOL) {

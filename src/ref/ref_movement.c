@@ -3,6 +3,7 @@
  * and its reverse, ReverseSequence, Trilu. Most are copies between strided regions. */
 #include <string.h>
 
+#include "op/shape.h"
 #include "ref/kernel.h"
 
 static wf_region_t dense_region(const wf_type_t *type)
@@ -77,20 +78,6 @@ wf_status_t wf_ref_split(const wf_ref_call_t *call)
     return WF_OK;
 }
 
-/* First element, and elements, of a slice of one dim. */
-static void slice_dim(int64_t dim, int64_t start, int64_t end, int64_t step, int64_t *out_first, int64_t *out_count)
-{
-    int64_t low = step > 0 ? 0 : -1, high = step > 0 ? dim : dim - 1;
-    start = start < 0 ? start + dim : start; /* no overflow: a negative number and a dim */
-    end = end < 0 ? end + dim : end;
-    start = WF_MAX(low > 0 ? low : 0, WF_MIN(start, high));
-    end = WF_MAX(low, WF_MIN(end, high));
-    *out_first = start;
-    uint64_t span = step > 0 ? (end > start ? (uint64_t)(end - start) : 0) : (start > end ? (uint64_t)(start - end) : 0);
-    uint64_t stride = step > 0 ? (uint64_t)step : 0 - (uint64_t)step;
-    *out_count = (int64_t)(span / stride + (span % stride != 0));
-}
-
 wf_status_t wf_ref_slice(const wf_ref_call_t *call)
 {
     const wf_tensor_t *in = &call->inputs[0], *out = &call->outputs[0];
@@ -110,13 +97,13 @@ wf_status_t wf_ref_slice(const wf_ref_call_t *call)
     memcpy(dims, in->type.dims, sizeof dims);
     for (int32_t k = 0; k < start_count; k++) {
         int64_t axis = axis_count >= 0 ? wf_axis_wrap(axes[k], in->type.rank) : k;
-        int64_t step = step_count >= 0 ? steps[k] : 1, first, count;
+        int64_t step = step_count >= 0 ? steps[k] : 1, first = starts[k], end = ends[k];
         if (axis < 0 || axis >= in->type.rank || step == 0) {
             return WF_ERROR(RUNTIME_DATA, "slice of axis %lld by step %lld in a tensor of rank %u", (long long)axis,
                             (long long)step, in->type.rank);
         }
-        slice_dim(in->type.dims[axis], starts[k], ends[k], step, &first, &count);
-        from.base += first * from.strides[axis];
+        int64_t count = wf_slice_resolve(in->type.dims[axis], &first, &end, step);
+        from.base += count > 0 ? first * from.strides[axis] : 0;
         from.strides[axis] = count > 1 ? from.strides[axis] * step : 0; /* a step beyond the dim may not fit */
         dims[axis] = count;
     }

@@ -104,10 +104,6 @@ int64_t wf_axis_wrap(int64_t axis, int64_t rank)
 typedef void row_copy_fn(void *to, int64_t to_first, int64_t to_stride, const void *from, int64_t from_first,
                          int64_t from_stride, int64_t count);
 
-typedef struct wide {
-    uint64_t low, high;
-} wide_t;
-
 #define ROW_COPY(bits, ctype)                                                                                \
     static void row_copy_##bits(void *to, int64_t to_first, int64_t to_stride, const void *from,             \
                                 int64_t from_first, int64_t from_stride, int64_t count)                      \
@@ -127,7 +123,6 @@ ROW_COPY(8, uint8_t)
 ROW_COPY(16, uint16_t)
 ROW_COPY(32, uint32_t)
 ROW_COPY(64, uint64_t)
-ROW_COPY(128, wide_t)
 
 #define ROW_COPY_PACKED(bits, dtype)                                                                         \
     static void row_copy_##bits(void *to, int64_t to_first, int64_t to_stride, const void *from,             \
@@ -146,8 +141,8 @@ static row_copy_fn *row_copy_of(wf_dtype_t dtype)
     static const struct {
         uint32_t bits;
         row_copy_fn *copy;
-    } copies[] = {{2, row_copy_2},   {4, row_copy_4},   {8, row_copy_8},    {16, row_copy_16},
-                  {32, row_copy_32}, {64, row_copy_64}, {128, row_copy_128}};
+    } copies[] = {{2, row_copy_2},   {4, row_copy_4},   {8, row_copy_8},
+                  {16, row_copy_16}, {32, row_copy_32}, {64, row_copy_64}};
     size_t c = 0;
     while (copies[c].bits != wf_dtype_bits(dtype)) {
         c++;

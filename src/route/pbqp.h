@@ -34,6 +34,9 @@ size_t wf_pbqp_node_count(const wf_pbqp_t *pbqp);
  * order get equal labels, and of equally good labels of a node the lowest number is taken. No recursion; a chain of 10^5
  * nodes takes tens of milliseconds. */
 wf_status_t wf_pbqp_solve(const wf_pbqp_t *pbqp, uint32_t *out_labels, wf_pbqp_solution_t *out_solution) WF_MUST_USE;
+/* The same with one node's label given. */
+wf_status_t wf_pbqp_solve_with(const wf_pbqp_t *pbqp, uint32_t node, uint32_t label, uint32_t *out_labels,
+                               wf_pbqp_solution_t *out_solution) WF_MUST_USE;
 /* The cost of given labels, one per node. */
 double wf_pbqp_cost(const wf_pbqp_t *pbqp, const uint32_t *labels);
 /* Min-marginals: out_costs[label] is the least cost of a solution in which `node` has that label (as exact as solve is). */

@@ -778,14 +778,17 @@ static wf_status_t penalised_copy(const wf_pbqp_t *pbqp, wf_pbqp_t *copy, double
     return status;
 }
 
-/* Improves the labels of the cutset one at a time, everything else being solved for each; *out_complete when
- * every label of every node was tried without a further RN since the last improvement. */
-static wf_status_t search_cutset(const wf_pbqp_t *copy, cutset_t *cutset, double *cost, bool *out_complete)
+/* Improves the labels of the cutset from its node `first` on, one at a time, everything else being solved for
+ * each; *out_complete when every label of every such node was tried without a further RN since the last
+ * improvement. */
+static wf_status_t search_cutset(const wf_pbqp_t *copy, cutset_t *cutset, size_t first, double *cost,
+                                 bool *out_complete)
 {
     uint64_t sums = 0;
-    size_t unchanged = 0;
+    size_t unchanged = 0, free_count = cutset->count - first;
     *out_complete = true;
-    for (size_t c = 0; unchanged < cutset->count; c = (c + 1) % cutset->count) {
+    for (size_t turn = 0; unchanged < free_count; turn = (turn + 1) % free_count) {
+        size_t c = first + turn;
         uint32_t best = cutset->labels[c], start = best;
         for (uint32_t label = 0; label < copy->nodes.items[cutset->nodes[c]].label_count; label++) {
             if (label == start) {
@@ -812,19 +815,20 @@ static wf_status_t search_cutset(const wf_pbqp_t *copy, cutset_t *cutset, double
     return WF_OK;
 }
 
-/* RN, then the search; leaves the cutset's labels in `cutset` (room for every node). */
+/* RN, then the search. `cutset` (room for every node) holds labels that are given, and gets those that RN
+ * fixed. */
 static wf_status_t solve_heuristic(const wf_pbqp_t *copy, cutset_t *cutset, uint32_t *out_labels,
                                    bool *out_exact)
 {
-    run_t first = {.keep = WF_PBQP_NONE, .chosen = cutset, .may_fix = true};
+    const cutset_t given = *cutset;
+    run_t first = {.given = &given, .keep = WF_PBQP_NONE, .chosen = cutset, .may_fix = true};
     WF_TRY(run_once(copy, &first));
     double cost = first.cost;
     bool complete;
-    WF_TRY(search_cutset(copy, cutset, &cost, &complete));
-    *out_exact = complete && cutset->count <= 1;
+    WF_TRY(search_cutset(copy, cutset, given.count, &cost, &complete));
+    *out_exact = complete && cutset->count - given.count <= 1;
     run_t last = {.given = cutset, .keep = WF_PBQP_NONE, .may_fix = true, .labels = out_labels};
-    WF_TRY(run_once(copy, &last));
-    return WF_OK;
+    return run_once(copy, &last);
 }
 
 /* The penalised copy with its cutset solved; the caller frees both with heuristic_free, on failure too. */
@@ -842,31 +846,52 @@ static void heuristic_free(const wf_pbqp_t *pbqp, heuristic_t *heuristic)
     wf_free(pbqp->allocator, heuristic->cutset.labels, pbqp->nodes.count, sizeof *heuristic->cutset.labels);
 }
 
-static wf_status_t heuristic_make(const wf_pbqp_t *pbqp, heuristic_t *heuristic, uint32_t *out_labels)
+static wf_status_t heuristic_make(const wf_pbqp_t *pbqp, const cutset_t *given, heuristic_t *heuristic,
+                                  uint32_t *out_labels)
 {
     size_t count = pbqp->nodes.count;
     WF_TRY(wf_pbqp_create(pbqp->allocator, &heuristic->copy));
     WF_TRY(penalised_copy(pbqp, heuristic->copy, &heuristic->penalty));
     WF_TRY(wf_alloc(pbqp->allocator, count, sizeof *heuristic->cutset.nodes, &heuristic->cutset.nodes));
     WF_TRY(wf_alloc(pbqp->allocator, count, sizeof *heuristic->cutset.labels, &heuristic->cutset.labels));
+    if (given != NULL) {
+        memcpy(heuristic->cutset.nodes, given->nodes, given->count * sizeof *given->nodes);
+        memcpy(heuristic->cutset.labels, given->labels, given->count * sizeof *given->labels);
+        heuristic->cutset.count = given->count;
+    }
     return solve_heuristic(heuristic->copy, &heuristic->cutset, out_labels, &heuristic->exact);
 }
 
-wf_status_t wf_pbqp_solve(const wf_pbqp_t *pbqp, uint32_t *out_labels, wf_pbqp_solution_t *out_solution)
+static wf_status_t solve_given(const wf_pbqp_t *pbqp, const cutset_t *given, uint32_t *out_labels,
+                               wf_pbqp_solution_t *out_solution)
 {
     *out_solution = (wf_pbqp_solution_t){.exact = true};
-    run_t run = {.keep = WF_PBQP_NONE, .labels = out_labels};
+    run_t run = {.given = given, .keep = WF_PBQP_NONE, .labels = out_labels};
     WF_TRY(run_once(pbqp, &run));
     if (run.stopped) {
         heuristic_t heuristic = {0};
-        wf_status_t status = heuristic_make(pbqp, &heuristic, out_labels);
+        wf_status_t status = heuristic_make(pbqp, given, &heuristic, out_labels);
         out_solution->exact = heuristic.exact;
-        out_solution->heuristic_nodes = (uint32_t)heuristic.cutset.count;
+        out_solution->heuristic_nodes =
+            (uint32_t)(heuristic.cutset.count - (given != NULL ? given->count : 0));
         heuristic_free(pbqp, &heuristic);
         WF_TRY(status);
     }
     out_solution->cost = wf_pbqp_cost(pbqp, out_labels);
     return WF_OK;
+}
+
+wf_status_t wf_pbqp_solve(const wf_pbqp_t *pbqp, uint32_t *out_labels, wf_pbqp_solution_t *out_solution)
+{
+    return solve_given(pbqp, NULL, out_labels, out_solution);
+}
+
+wf_status_t wf_pbqp_solve_with(const wf_pbqp_t *pbqp, uint32_t node, uint32_t label, uint32_t *out_labels,
+                               wf_pbqp_solution_t *out_solution)
+{
+    assert(node < pbqp->nodes.count && label < pbqp->nodes.items[node].label_count);
+    const cutset_t given = {.nodes = &node, .labels = &label, .count = 1};
+    return solve_given(pbqp, &given, out_labels, out_solution);
 }
 
 /* With the cutset of a solved problem given, its labels apart from the node's own. */
@@ -875,7 +900,7 @@ static wf_status_t marginals_heuristic(const wf_pbqp_t *pbqp, uint32_t node, dou
     uint32_t *labels;
     WF_TRY(wf_alloc(pbqp->allocator, pbqp->nodes.count, sizeof *labels, &labels));
     heuristic_t heuristic = {0};
-    wf_status_t status = heuristic_make(pbqp, &heuristic, labels);
+    wf_status_t status = heuristic_make(pbqp, NULL, &heuristic, labels);
     if (status == WF_OK) {
         run_t run = {.given = &heuristic.cutset, .keep = node, .may_fix = true, .kept_costs = out_costs};
         status = run_once(heuristic.copy, &run);

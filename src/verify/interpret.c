@@ -53,8 +53,8 @@ static const char *label(const wf_graph_t *graph, const wf_node_t *node)
 }
 
 /* Types of outputs that the graph does not want are not stored: inference gives them. */
-static wf_status_t infer_outputs(const wf_graph_t *graph, const wf_node_t *node, wf_allocator_t allocator,
-                                 const wf_tensor_t *inputs, wf_tensor_t *outputs)
+static wf_status_t infer_outputs(const wf_node_t *node, wf_allocator_t allocator, const wf_tensor_t *inputs,
+                                 wf_tensor_t *outputs)
 {
     wf_type_t *types = NULL;
     const wf_tensor_t **values = NULL;
@@ -83,7 +83,6 @@ static wf_status_t infer_outputs(const wf_graph_t *graph, const wf_node_t *node,
     }
     wf_free(allocator, types, count, sizeof *types);
     wf_free(allocator, values, node->input_count, sizeof *values);
-    (void)graph;
     return status;
 }
 
@@ -126,7 +125,7 @@ static wf_status_t call_reference(interpreter_t *self, const wf_node_t *node)
         }
     }
     if (unwanted) {
-        WF_TRY(infer_outputs(graph, node, self->allocator, inputs, outputs));
+        WF_TRY(infer_outputs(node, self->allocator, inputs, outputs));
     }
     if (!wf_ref_supports(node->op, node->input_count > 0 ? inputs[0].type.dtype : WF_DTYPE_NONE)) {
         return WF_ERROR(MODEL_UNSUPPORTED, "no reference kernel for %s", wf_dtype_name(inputs[0].type.dtype));

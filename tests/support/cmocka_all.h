@@ -27,7 +27,8 @@ static inline void wf_assert_ok_at(wf_status_t status, const char *what, const c
     }
 }
 
-static inline void wf_assert_fails_at(wf_status_t status, wf_code_t code, const char *what, const char *file, int line)
+static inline void wf_assert_fails_at(wf_status_t status, wf_code_t code, const char *what, const char *file,
+                                      int line)
 {
     if (wf_status_code(status) != code) {
         print_error("%s: WF-%04d expected, got WF-%04d %s\n", what, (int)code, (int)wf_status_code(status),

@@ -6,7 +6,6 @@
 
 #include "support/cmocka_all.h"
 
-
 /* Before and after each block. */
 #define WF_GUARD_BYTES 64u
 #define WF_GUARD_LIVE 0xa5

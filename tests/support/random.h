@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Seeded random numbers for property tests: SplitMix64 (Steele, Lea, Flood, OOPSLA 2014). The same on every machine. */
+/* Seeded random numbers for property tests: SplitMix64 (Steele, Lea, Flood, OOPSLA 2014). The same on every
+ * machine. */
 #ifndef WF_TESTS_RANDOM_H
 #define WF_TESTS_RANDOM_H
 
@@ -11,7 +12,8 @@ typedef struct wf_random {
     uint64_t state;
 } wf_random_t;
 
-/* Seeded by WF_TEST_SEED of the environment, else by `fallback`; prints the seed, so that a failure can be run again. */
+/* Seeded by WF_TEST_SEED of the environment, else by `fallback`; prints the seed, so that a failure can be
+ * run again. */
 static inline wf_random_t wf_random_start(const char *test, uint64_t fallback)
 {
     const char *text = getenv("WF_TEST_SEED");

@@ -38,7 +38,8 @@ void wf_temp_file_write(const char *folder, const char *name, const char *text)
     char path[4096];
     int length = snprintf(path, sizeof path, "%s/%s", folder, name);
     assert_true(length > 0 && (size_t)length < sizeof path);
-    for (char *slash = strchr(path + strlen(folder) + 1, '/'); slash != NULL; slash = strchr(slash + 1, '/')) {
+    for (char *slash = strchr(path + strlen(folder) + 1, '/'); slash != NULL;
+         slash = strchr(slash + 1, '/')) {
         *slash = 0;
         if (mkdir(path, 0700) != 0 && errno != EEXIST) {
             fail_msg("cannot make %s: %s", path, strerror(errno));

@@ -8,7 +8,8 @@
 #include "support/fail_allocator.h"
 #include "support/random.h"
 
-/* Canonical XXH3-128 of xxHash 0.8.1 (the one of nothing is in its specification): the values are part of files and must not change. */
+/* Canonical XXH3-128 of xxHash 0.8.1 (the one of nothing is in its specification): the values are part of
+ * files and must not change. */
 static void known_hashes(void **state)
 {
     (void)state;

@@ -60,7 +60,8 @@ static void numbers_follow_the_exit_codes(void **state)
         wf_status_t status = wf_status_make(rows[i].code, __FILE__, __LINE__, "x");
         assert_int_equal(wf_status_exit_code(status), rows[i].exit_code);
         assert_string_equal(wf_code_title(rows[i].code), rows[i].title);
-        assert_int_equal((int)rows[i].code / 100, rows[i].code == WF_CODE_INTERRUPTED ? 99 : rows[i].exit_code);
+        assert_int_equal((int)rows[i].code / 100,
+                         rows[i].code == WF_CODE_INTERRUPTED ? 99 : rows[i].exit_code);
         wf_status_free(status);
     }
     assert_string_equal(wf_code_title((wf_code_t)1234), "unknown");
@@ -87,14 +88,15 @@ static void errno_is_translated(void **state)
         int error_number;
         wf_code_t code;
     } rows[] = {
-        {ENOENT, WF_CODE_FILE_MISSING},    {ENOTDIR, WF_CODE_FILE_MISSING},    {ENOSPC, WF_CODE_DISK_FULL},
-        {EDQUOT, WF_CODE_DISK_FULL},       {EFBIG, WF_CODE_DISK_FULL},         {ENOMEM, WF_CODE_OUT_OF_MEMORY},
-        {EACCES, WF_CODE_FILE_UNWRITABLE}, {EROFS, WF_CODE_FILE_UNWRITABLE},   {EIO, WF_CODE_FILE_UNWRITABLE},
+        {ENOENT, WF_CODE_FILE_MISSING},    {ENOTDIR, WF_CODE_FILE_MISSING},  {ENOSPC, WF_CODE_DISK_FULL},
+        {EDQUOT, WF_CODE_DISK_FULL},       {EFBIG, WF_CODE_DISK_FULL},       {ENOMEM, WF_CODE_OUT_OF_MEMORY},
+        {EACCES, WF_CODE_FILE_UNWRITABLE}, {EROFS, WF_CODE_FILE_UNWRITABLE}, {EIO, WF_CODE_FILE_UNWRITABLE},
         {99999, WF_CODE_FILE_UNWRITABLE},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        wf_assert_fails_at(wf_status_from_errno(rows[i].error_number, WF_CODE_FILE_UNWRITABLE, "write", "a/b"),
-                           rows[i].code, "errno", __FILE__, __LINE__);
+        wf_assert_fails_at(
+            wf_status_from_errno(rows[i].error_number, WF_CODE_FILE_UNWRITABLE, "write", "a/b"), rows[i].code,
+            "errno", __FILE__, __LINE__);
     }
     wf_status_t status = wf_status_from_errno(EACCES, WF_CODE_FILE_UNREADABLE, "read", "a/b");
     assert_string_equal(wf_status_message(status), "cannot read a/b: Permission denied");

@@ -11,23 +11,9 @@
 
 #include "backends/native/kernels/gemm.h"
 #include "backends/native/kernels/gemm_tile.h"
+#include "backends/native/kernels/ints.h"
 
 extern wf_ep_run_f32_fn WF_KERNEL(wf_ep_run_f32);
-
-static int64_t min64(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
-static int64_t ceil_div(int64_t a, int64_t b)
-{
-    return (a + b - 1) / b;
-}
-
-static int64_t round_up(int64_t a, int64_t b)
-{
-    return ceil_div(a, b) * b;
-}
 
 static int tile_height(int vectors)
 {
@@ -53,7 +39,7 @@ typedef struct panel {
 
 static panel_list panels_of(const wf_gemm_shape *s, const wf_gemm_plan *plan)
 {
-    const int64_t vectors = ceil_div(s->n, WF_VLEN);
+    const int64_t vectors = wf_i_ceil_div(s->n, WF_VLEN);
     const int width = plan->panel_vectors;
     const int64_t whole = vectors / width;
     const int64_t rest = vectors % width;
@@ -77,9 +63,9 @@ typedef struct blocking {
 /* As few blocks of at most about `limit` as possible, of even size in steps of `step`. */
 static blocking blocks_of(int64_t extent, int64_t limit, int64_t step)
 {
-    const int64_t count = ceil_div(extent, limit > step ? limit : step);
-    const int64_t size = round_up(ceil_div(extent, count), step);
-    return (blocking){ceil_div(extent, size), size};
+    const int64_t count = wf_i_ceil_div(extent, limit > step ? limit : step);
+    const int64_t size = wf_i_round_up(wf_i_ceil_div(extent, count), step);
+    return (blocking){wf_i_ceil_div(extent, size), size};
 }
 
 /* The depth: `taps` stretches of `k` consecutive elements of A. A pass is whole taps or a part of one. */
@@ -119,12 +105,12 @@ static pass pass_at(const depth *d, int64_t index)
 {
     const int last = index == d->passes - 1;
     if (d->pass_k < d->k) {
-        const int64_t parts = ceil_div(d->k, d->pass_k);
+        const int64_t parts = wf_i_ceil_div(d->k, d->pass_k);
         const int64_t k0 = index % parts * d->pass_k;
-        return (pass){index / parts, 1, k0, min64(d->pass_k, d->k - k0), last};
+        return (pass){index / parts, 1, k0, wf_i_min(d->pass_k, d->k - k0), last};
     }
     const int64_t tap = index * d->pass_taps;
-    return (pass){tap, min64(d->pass_taps, d->taps - tap), 0, d->k, last};
+    return (pass){tap, wf_i_min(d->pass_taps, d->taps - tap), 0, d->k, last};
 }
 
 typedef struct item_grid {
@@ -167,7 +153,7 @@ typedef struct workspace_layout {
 static size_t take(size_t *at, int64_t bytes)
 {
     const size_t start = *at;
-    *at = start + (size_t)round_up(bytes, 64);
+    *at = start + (size_t)wf_i_round_up(bytes, 64);
     return start;
 }
 
@@ -175,7 +161,7 @@ static size_t take(size_t *at, int64_t bytes)
  * cache set. */
 static int64_t packed_a_stride(const depth *d)
 {
-    return round_up(d->pass_taps * d->pass_k, 16) + 16;
+    return wf_i_round_up(d->pass_taps * d->pass_k, 16) + 16;
 }
 
 static workspace_layout workspace_of(const wf_gemm_shape *s, const wf_gemm_plan *plan)
@@ -251,21 +237,21 @@ static void copy_transposed(float *dst, int64_t dst_stride, const float *src, in
     for (int64_t r = 0; r < whole_rows; r += WF_VLEN) {
         for (int64_t c = 0; c < whole_cols; c += WF_VLEN) {
             wf_vf x[WF_VLEN], y[WF_VLEN];
-#pragma GCC unroll 16
+            WF_UNROLL(16)
             for (int i = 0; i < WF_VLEN; i++)
                 x[i] = wf_v_load(src + (r + i) * src_stride + c);
-#pragma GCC unroll 4
+            WF_UNROLL(4)
             for (int round = 1; round < WF_VLEN; round *= 2) {
-#pragma GCC unroll 16
+                WF_UNROLL(16)
                 for (int i = 0; i < WF_VLEN / 2; i++) {
                     y[2 * i] = INTERLEAVE_LO(x[i], x[i + WF_VLEN / 2]);
                     y[2 * i + 1] = INTERLEAVE_HI(x[i], x[i + WF_VLEN / 2]);
                 }
-#pragma GCC unroll 16
+                WF_UNROLL(16)
                 for (int i = 0; i < WF_VLEN; i++)
                     x[i] = y[i];
             }
-#pragma GCC unroll 16
+            WF_UNROLL(16)
             for (int i = 0; i < WF_VLEN; i++)
                 wf_v_store(dst + (c + i) * dst_stride + r, x[i]);
         }
@@ -291,7 +277,7 @@ static void gemm_pack_b(const wf_gemm_shape *s, const wf_gemm_plan *plan, const 
         const panel p = panel_at(&l, i);
         const int64_t first = p.first * WF_VLEN;
         const int64_t width = (int64_t)p.width * WF_VLEN;
-        const int64_t valid = min64(width, s->n - first);
+        const int64_t valid = wf_i_min(width, s->n - first);
         for (int64_t y = 0; y < kernel_h; y++) {
             for (int64_t x = 0; x < kernel_w; x++) {
                 for (int64_t c = 0; c < k; c++, out += width) {
@@ -308,7 +294,7 @@ static void gemm_pack_b(const wf_gemm_shape *s, const wf_gemm_plan *plan, const 
 static void pack_panel(const wf_gemm_shape *s, const float *b, const panel_ref *p, int64_t k0, int64_t k,
                        float *out)
 {
-    const int64_t valid = min64(p->width, s->n - p->col);
+    const int64_t valid = wf_i_min(p->width, s->n - p->col);
     if (s->b_kind == WF_GEMM_B_COLUMNS) {
         copy_transposed(out, p->width, b + p->col * s->ldb + k0, s->ldb, valid, k);
     } else {
@@ -449,7 +435,7 @@ static const panel_ref *select_panel(item_state *st, int64_t index, int64_t tile
     if (st->prefetch && index + 1 < st->panel_count) {
         t->prefetch = (const char *)p[1].b;
         t->prefetch_bytes =
-            round_up(ceil_div(st->pass_depth * p[1].width * (int64_t)sizeof(float), tiles), 64);
+            wf_i_round_up(wf_i_ceil_div(st->pass_depth * p[1].width * (int64_t)sizeof(float), tiles), 64);
     }
     return p;
 }
@@ -510,7 +496,7 @@ typedef struct tile_split {
 
 static tile_split split_rows(int64_t rows, int height_max)
 {
-    const int64_t count = ceil_div(rows, height_max);
+    const int64_t count = wf_i_ceil_div(rows, height_max);
     return (tile_split){count, rows / count, rows % count};
 }
 
@@ -607,9 +593,9 @@ static void gemm_item(const wf_gemm_shape *s, const wf_gemm_plan *plan, const wf
     item_state st = {.shape = s, .args = args};
     st.c = c + row0 * s->ldc;
     st.row0 = batch * s->m + row0;
-    st.rows = min64(g.m.size, s->m - row0);
+    st.rows = wf_i_min(g.m.size, s->m - row0);
     st.panels = (panel_ref *)(void *)(ws + w.panels);
-    st.panel_count = min64(g.n.size, l.count - panel0);
+    st.panel_count = wf_i_min(g.n.size, l.count - panel0);
     for (int64_t i = 0; i < st.panel_count; i++) {
         const panel p = panel_at(&l, panel0 + i);
         st.panels[i] = (panel_ref){.col = p.first * WF_VLEN, .width = p.width * WF_VLEN, .vectors = p.width};
@@ -693,32 +679,32 @@ static wf_gemm_plan plan_for(const wf_gemm_shape *s, const wf_gemm_caches *cache
     plan.n_block = width * WF_VLEN;
     const depth d = depth_of(s, &plan);
     const int64_t pass_depth = d.pass_taps * d.pass_k;
-    const int64_t columns = round_up(s->n, WF_VLEN);
+    const int64_t columns = wf_i_round_up(s->n, WF_VLEN);
     /* Rows of a pass in half of L2; then enough items for all threads, out of the larger dimension. */
     int64_t rows = caches->l2_bytes / 2 / 4 / pass_depth / height * height;
-    rows = rows < 4 * height ? 4 * height : min64(rows, 4096);
+    rows = rows < 4 * height ? 4 * height : wf_i_min(rows, 4096);
     const int64_t batches = s->batch[0] * s->batch[1];
-    const int64_t wanted = threads > 1 ? ceil_div(8 * (int64_t)threads, batches) : 1;
+    const int64_t wanted = threads > 1 ? wf_i_ceil_div(8 * (int64_t)threads, batches) : 1;
     int64_t cols = columns;
     int64_t m_blocks = blocks_of(s->m, rows, height).count;
     if (m_blocks < wanted) {
         if (s->b_kind == WF_GEMM_B_PACKED && s->n > 2 * s->m)
-            cols = ceil_div(columns, ceil_div(wanted, m_blocks));
+            cols = wf_i_ceil_div(columns, wf_i_ceil_div(wanted, m_blocks));
         else if (s->m >= wanted * 2 * height)
-            rows = ceil_div(s->m, wanted);
+            rows = wf_i_ceil_div(s->m, wanted);
         else
-            cols = ceil_div(columns, ceil_div(wanted, m_blocks));
+            cols = wf_i_ceil_div(columns, wf_i_ceil_div(wanted, m_blocks));
     }
-    plan.m_block = (int32_t)min64(rows, s->m);
+    plan.m_block = (int32_t)wf_i_min(rows, s->m);
     plan.n_block = (int32_t)(cols < width * WF_VLEN ? width * WF_VLEN : cols);
-    plan.m_outer = d.passes == 1 && pass_depth * min64(cols, s->n) * 4 <= caches->l1_bytes / 2;
+    plan.m_outer = d.passes == 1 && pass_depth * wf_i_min(cols, s->n) * 4 <= caches->l1_bytes / 2;
     plan.prefetch = s->b_kind == WF_GEMM_B_PACKED;
     return plan;
 }
 
 static int default_width(const wf_gemm_shape *s)
 {
-    const int64_t vectors = ceil_div(s->n, WF_VLEN);
+    const int64_t vectors = wf_i_ceil_div(s->n, WF_VLEN);
     if (vectors == 1)
         return 1;
     return vectors % 2 != 0 && vectors % 3 == 0 ? 3 : 2;

@@ -93,10 +93,6 @@ WF_INLINE void wf_gemm_tile_run(const int height, const int vectors, const wf_ge
         WF_TILE_ROWS(WF_TILE_ZERO)
     }
 
-#define WF_TILE_FETCH(r)                                                                                     \
-    if (height > r) {                                                                                         \
-        __builtin_prefetch(t->residual + r * t->residual_stride, 0, 3); __builtin_prefetch(t->residual + r * t->residual_stride + vectors*WF_VLEN - 1, 0, 3);}
-    if (t->residual) { WF_TILE_ROWS(WF_TILE_FETCH) }
     const float *const *rows = t->rows;
     const float *b = t->b;
     const ptrdiff_t b_stride = t->b_stride;
@@ -128,12 +124,15 @@ WF_INLINE void wf_gemm_tile_run(const int height, const int vectors, const wf_ge
         WF_TILE_ROWS(WF_TILE_ROW)                                       \
     }
         int64_t k = 0;
+#if WF_VLEN < 16 || \
+    defined(__AVX512F__) /* 16 lanes on a smaller machine are for tests, where compile time counts */
         for (; k + 4 <= k_end; k += 4) {
             WF_TILE_STEP(0)
             WF_TILE_STEP(1)
             WF_TILE_STEP(2)
             WF_TILE_STEP(3)
         }
+#endif
         for (; k < k_end; k++)
             WF_TILE_STEP(0)
     }

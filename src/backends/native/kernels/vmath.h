@@ -43,7 +43,7 @@ WF_INLINE wf_vf wf_v_sqrt(wf_vf x)
 #elif WF_VLEN == 4 && defined(__SSE__)
     return (wf_vf)_mm_sqrt_ps((__m128)x);
 #else
-#pragma GCC unroll 16
+    WF_UNROLL(16)
     for (int i = 0; i < WF_VLEN; i++)
         x[i] = sqrtf(x[i]);
     return x;
@@ -255,11 +255,12 @@ WF_INLINE float wf_v_sum_lanes(wf_vf v)
 {
     float t[WF_VLEN];
     wf_v_store(t, v);
-#pragma GCC unroll 4
-    for (int half = WF_VLEN / 2; half > 0; half /= 2)
-#pragma GCC unroll 8
+    WF_UNROLL(4)
+    for (int half = WF_VLEN / 2; half > 0; half /= 2) {
+        WF_UNROLL(8)
         for (int i = 0; i < half; i++)
             t[i] += t[i + half];
+    }
     return t[0];
 }
 
@@ -267,11 +268,12 @@ WF_INLINE float wf_v_max_lanes(wf_vf v) /* a NaN in any lane gives NaN */
 {
     float t[WF_VLEN];
     wf_v_store(t, v);
-#pragma GCC unroll 4
-    for (int half = WF_VLEN / 2; half > 0; half /= 2)
-#pragma GCC unroll 8
+    WF_UNROLL(4)
+    for (int half = WF_VLEN / 2; half > 0; half /= 2) {
+        WF_UNROLL(8)
         for (int i = 0; i < half; i++)
             t[i] = t[i] < t[i + half] || t[i + half] != t[i + half] ? t[i + half] : t[i];
+    }
     return t[0];
 }
 

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "backends/native/tier_table.h"
+
+#include "base/compiler.h"
+
+#define VLEN_scalar 4
+#define VLEN_avx2 8
+#define VLEN_avx512 16
+#define TIER_scalar WF_TIER_SCALAR
+#define TIER_avx2 WF_TIER_AVX2
+#define TIER_avx512 WF_TIER_AVX512
+
+extern wf_ep_run_f32_fn wf_ep_run_f32_scalar, wf_ep_run_f32_avx2, wf_ep_run_f32_avx512;
+
+const wf_native_tier_t wf_native_tiers[] = {
+#define X(t)                              \
+    {                                     \
+        .name = #t,                       \
+        .tier = TIER_##t,                 \
+        .vlen = VLEN_##t,                 \
+        .ep_run = wf_ep_run_f32_##t,      \
+        .gemm = &wf_gemm_##t,             \
+        .depthwise = wf_dw_f32_##t,       \
+        .pool = wf_pool_f32_##t,          \
+        .norm = wf_norm_f32_##t,          \
+        .group_norm = wf_group_norm_f32_##t, \
+        .softmax = wf_softmax_f32_##t,    \
+        .copy_plan = wf_copy_plan_##t,    \
+        .copy = wf_copy_##t,              \
+        .gather_rows = wf_gather_rows_##t, \
+    },
+    WF_KERNEL_TIERS(X)
+#undef X
+};
+const size_t wf_native_tier_count = WF_COUNT_OF(wf_native_tiers);
