@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* External data: bytes of tensors in other files of the model's folder. Nothing outside the folder is opened. */
+/* External data: bytes of tensors in other files of the model's folder. Nothing outside the folder is opened.
+ */
 #include <string.h>
 
 #include "base/compiler.h"
@@ -45,7 +46,8 @@ static bool read_decimal(wf_span_t text, uint64_t *out)
     uint64_t value = 0;
     for (size_t i = 0; i < text.bytes; i++) {
         uint8_t digit = (uint8_t)(text.data[i] - '0');
-        if (digit > 9 || __builtin_mul_overflow(value, 10, &value) || __builtin_add_overflow(value, digit, &value)) {
+        if (digit > 9 || __builtin_mul_overflow(value, 10, &value) ||
+            __builtin_add_overflow(value, digit, &value)) {
             return false;
         }
     }
@@ -72,7 +74,8 @@ static wf_status_t open_file(wf_onnx_model_t *model, wf_span_t name, const wf_ma
         }
     }
     if (model->folder == NULL) {
-        return WF_ERROR(EXTERNAL_DATA, "external data in %.*s: a model in memory has none", WF_SPAN_ARGS(name));
+        return WF_ERROR(EXTERNAL_DATA, "external data in %.*s: a model in memory has none",
+                        WF_SPAN_ARGS(name));
     }
     if (name.bytes == 0 || memchr(name.data, 0, name.bytes) != NULL) {
         return WF_ERROR(EXTERNAL_DATA, "external data in \"%.*s\": not a file name", WF_SPAN_ARGS(name));
@@ -85,7 +88,8 @@ static wf_status_t open_file(wf_onnx_model_t *model, wf_span_t name, const wf_ma
     wf_mapping_t mapping;
     const char *text;
     WF_TRY(wf_arena_text(&model->arena, (const char *)name.data, name.bytes, &text));
-    WF_TRY(wf_status_annotated(wf_mapping_open_inside(model->folder, text, &mapping), "external data in %s", text));
+    WF_TRY(wf_status_annotated(wf_mapping_open_inside(model->folder, text, &mapping), "external data in %s",
+                               text));
     wf_status_t status = wf_vec_grow(model->allocator, &model->data_files, sizeof *file, &file);
     if (status != WF_OK) {
         wf_mapping_close(&mapping);
@@ -117,9 +121,9 @@ static wf_status_t open_tensor(wf_onnx_model_t *model, wf_pb_tensor_t *tensor)
     }
     WF_TRY(open_file(model, *location, &mapping));
     if (offset > mapping->bytes || length > mapping->bytes - offset) {
-        return WF_ERROR(EXTERNAL_DATA, "external data in %.*s: %llu bytes at offset %llu lie outside its %zu bytes",
-                        WF_SPAN_ARGS(*location), (unsigned long long)length, (unsigned long long)offset,
-                        mapping->bytes);
+        return WF_ERROR(
+            EXTERNAL_DATA, "external data in %.*s: %llu bytes at offset %llu lie outside its %zu bytes",
+            WF_SPAN_ARGS(*location), (unsigned long long)length, (unsigned long long)offset, mapping->bytes);
     }
     if (length != bytes) {
         return WF_ERROR(MODEL_INVALID, "external data in %.*s has %llu bytes, its type and dims need %llu",
@@ -143,7 +147,8 @@ static wf_status_t visit(void *arg, wf_pb_tensor_t *tensor)
         return WF_OK;
     }
     const char *name;
-    wf_status_t copied = wf_arena_text(&model->arena, (const char *)tensor->name.data, tensor->name.bytes, &name);
+    wf_status_t copied =
+        wf_arena_text(&model->arena, (const char *)tensor->name.data, tensor->name.bytes, &name);
     if (copied != WF_OK) {
         return wf_status_join(copied, status);
     }
@@ -155,7 +160,8 @@ wf_status_t wf_onnx_external_open(wf_onnx_model_t *model)
     for (size_t i = 0; i < model->proto.functions.count; i++) {
         wf_pb_function_t *function = &model->proto.functions.items[i];
         WF_TRY(walk_nodes(function->node.items, function->node.count, visit, model));
-        WF_TRY(walk_attributes(function->attribute_proto.items, function->attribute_proto.count, visit, model));
+        WF_TRY(
+            walk_attributes(function->attribute_proto.items, function->attribute_proto.count, visit, model));
     }
     return walk_graph(model->proto.graph, visit, model);
 }

@@ -164,7 +164,8 @@ static wf_status_t open_path(wf_onnx_model_t *model, const char *path)
     const char *slash = strrchr(path, '/');
     size_t folder_bytes = slash == NULL ? 0 : slash == path ? 1 : (size_t)(slash - path);
     WF_TRY(wf_mapping_open(path, &model->file));
-    WF_TRY(wf_arena_text(&model->arena, slash == NULL ? "." : path, slash == NULL ? 1 : folder_bytes, &model->folder));
+    WF_TRY(wf_arena_text(&model->arena, slash == NULL ? "." : path, slash == NULL ? 1 : folder_bytes,
+                         &model->folder));
     model->bytes = (wf_span_t){model->file.data, model->file.bytes};
     return wf_status_annotated(read_model(model), "%s", path);
 }
@@ -195,11 +196,12 @@ wf_status_t wf_onnx_open_bytes(const void *bytes, size_t length, wf_allocator_t 
 
 /* ---- Hash ---- */
 
-/* One file: its own hash, as xxhsum -H2 gives it. With external data: the hash of the files' hashes in the order in which
- * the model names them. */
+/* One file: its own hash, as xxhsum -H2 gives it. With external data: the hash of the files' hashes in the
+ * order in which the model names them. */
 wf_status_t wf_onnx_hash(const wf_onnx_model_t *model, wf_hash_t *out_hash)
 {
-    wf_onnx_model_t *cache = (wf_onnx_model_t *)(uintptr_t)model; /* threads that race here store the same words */
+    wf_onnx_model_t *cache =
+        (wf_onnx_model_t *)(uintptr_t)model; /* threads that race here store the same words */
     if (!atomic_load_explicit(&cache->hash_known, memory_order_acquire)) {
         wf_hash_t hash = wf_hash_bytes(model->bytes.data, model->bytes.bytes);
         for (size_t i = 0; i < model->data_files.count; i++) {
@@ -218,7 +220,8 @@ wf_status_t wf_onnx_hash(const wf_onnx_model_t *model, wf_hash_t *out_hash)
 
 /* ---- Tensor files ---- */
 
-static wf_status_t read_tensor(wf_span_t bytes, wf_arena_t *arena, wf_tensor_t *out_tensor, const char **out_name)
+static wf_status_t read_tensor(wf_span_t bytes, wf_arena_t *arena, wf_tensor_t *out_tensor,
+                               const char **out_name)
 {
     wf_pb_tensor_t tensor = {0};
     size_t limit_bytes;

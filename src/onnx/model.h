@@ -4,6 +4,7 @@
 #define WF_ONNX_MODEL_H
 
 #include <stdatomic.h>
+#include <string.h>
 
 #include "onnx/onnx.h"
 #include "onnx/wire.h"
@@ -25,8 +26,8 @@ struct wf_onnx_model {
     WF_VEC(wf_onnx_problem_t) problems;
     size_t problem_count; /* with those that are not kept */
     wf_onnx_summary_t summary;
-    wf_map_t rules;     /* operator name: first row of the table of rules, see node.h */
-    wf_map_t functions; /* "domain:name:overload": index of the function */
+    wf_map_t rules;        /* operator name: first row of the table of rules, see node.h */
+    wf_map_t functions;    /* "domain:name:overload": index of the function */
     wf_map_t initializers; /* name: index; main graph */
     _Atomic uint64_t hash_low, hash_high;
     _Atomic bool hash_known;
@@ -34,7 +35,7 @@ struct wf_onnx_model {
 
 static inline bool wf_span_equal(wf_span_t span, const char *text)
 {
-    return span.bytes == strlen(text) && memcmp(span.data, text, span.bytes) == 0;
+    return span.bytes == strlen(text) && (span.bytes == 0 || memcmp(span.data, text, span.bytes) == 0);
 }
 static inline bool wf_span_same(wf_span_t a, wf_span_t b)
 {
@@ -47,15 +48,15 @@ static inline bool wf_span_same(wf_span_t a, wf_span_t b)
 wf_status_t wf_onnx_problem_add(wf_onnx_model_t *model, const char *node, const char *op, int64_t opset,
                                 wf_status_t reason) WF_MUST_USE;
 
-/* Opens the external data of all tensors: one mapping for each file, offset and length checked, the bytes noted in the
- * tensors. What is refused becomes a problem. */
+/* Opens the external data of all tensors: one mapping for each file, offset and length checked, the bytes
+ * noted in the tensors. What is refused becomes a problem. */
 wf_status_t wf_onnx_external_open(wf_onnx_model_t *model) WF_MUST_USE;
 
 /* Fills the summary. Texts are made in the model's arena. */
 wf_status_t wf_onnx_summarise(wf_onnx_model_t *model) WF_MUST_USE;
 
-/* A port as the file declares it. A dtype of NONE with *out_refusal set: not a tensor, an unknown element type, a rank
- * that is too large. */
+/* A port as the file declares it. A dtype of NONE with *out_refusal set: not a tensor, an unknown element
+ * type, a rank that is too large. */
 wf_status_t wf_onnx_port_read(const wf_pb_value_info_t *info, wf_arena_t *arena, wf_port_t *out_port,
                               wf_status_t *out_refusal) WF_MUST_USE;
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a node of an ONNX file means: its operator in the version that the file imports, and its attributes. */
+/* What a node of an ONNX file means: its operator in the version that the file imports, and its attributes.
+ */
 #ifndef WF_ONNX_NODE_H
 #define WF_ONNX_NODE_H
 
@@ -35,19 +36,23 @@ typedef struct wf_onnx_meaning {
 /* Fills the map of rules: name to the first of its rows. */
 wf_status_t wf_onnx_rules_init(wf_map_t *rules) WF_MUST_USE;
 
+/* The key of a function (or of a node that calls it) in model->functions; false when the names are too long
+ * for one. */
+enum { WF_ONNX_FUNCTION_KEY_MAX = 1024 };
+bool wf_onnx_function_key(wf_span_t domain, wf_span_t name, wf_span_t overload,
+                          char out_key[WF_ONNX_FUNCTION_KEY_MAX], size_t *out_bytes);
+
 /* MODEL_UNSUPPORTED with a hint when the node means nothing here; out_meaning->opset is set all the same. */
 wf_status_t wf_onnx_node_meaning(const wf_onnx_model_t *model, const wf_onnx_opsets_t *opsets,
                                  const wf_pb_node_t *node, wf_onnx_meaning_t *out_meaning) WF_MUST_USE;
 
-/* Checks names and kinds of the attributes and that nothing required is missing. MODEL_INVALID, MODEL_UNSUPPORTED,
- * MODEL_LIMIT. An attribute that refers to one of the enclosing function is only checked for its kind. */
+/* Checks names and kinds of the attributes and that nothing required is missing. MODEL_INVALID,
+ * MODEL_UNSUPPORTED, MODEL_LIMIT. An attribute that refers to one of the enclosing function is only checked
+ * for its kind. */
 wf_status_t wf_onnx_node_check(const wf_pb_node_t *node, const wf_onnx_meaning_t *meaning) WF_MUST_USE;
 
-/* True when input `input` of the operator may be left out because an attribute of the list takes its place. */
-bool wf_onnx_input_is_attribute(wf_op_t op, size_t input, const wf_attr_t *attrs, size_t attr_count);
-
-/* Reads an attribute under another name (a function's argument) or its own. Everything is made in the arena, which must
- * live as long as the result. */
+/* Reads an attribute under another name (a function's argument) or its own. Everything is made in the arena,
+ * which must live as long as the result. */
 wf_status_t wf_onnx_attr_read(const wf_pb_attribute_t *attribute, wf_span_t name, wf_arena_t *arena,
                               wf_attr_t *out_attr) WF_MUST_USE;
 

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Older and foreign forms of operators, rewritten to the newest semantics while a graph is built. One row each in
- * upgrade.def. */
+/* Older and foreign forms of operators, rewritten to the newest semantics while a graph is built. One row
+ * each in upgrade.def. */
 #ifndef WF_ONNX_UPGRADE_H
 #define WF_ONNX_UPGRADE_H
 
-#include "graph/graph.h"
+#include "graph/match.h"
 
 typedef struct wf_upgrade wf_upgrade_t;
-/* Makes the nodes for one ONNX node and answers for each of its outputs. MODEL_UNSUPPORTED when the old form has no
- * equivalent. */
+/* Makes the nodes for one ONNX node and answers for each of its outputs. MODEL_UNSUPPORTED when the old form
+ * has no equivalent. */
 typedef wf_status_t wf_upgrade_fn(wf_upgrade_t *self);
 
 typedef struct wf_rule {
@@ -64,20 +64,6 @@ void wf_up_drop(wf_upgrade_t *self, const char *name);
 /* Replaces or adds; WF_ONNX_MAX_NODE_ATTRS is never reached by rules. */
 void wf_up_set(wf_upgrade_t *self, wf_attr_t attr);
 
-static inline wf_attr_t wf_attr_of_int(const char *name, int64_t value)
-{
-    return (wf_attr_t){.name = name, .kind = WF_ATTR_INT, .v.i = value};
-}
-static inline wf_attr_t wf_attr_of_float(const char *name, float value)
-{
-    return (wf_attr_t){.name = name, .kind = WF_ATTR_FLOAT, .v.f = value};
-}
-static inline wf_attr_t wf_attr_of_ints(const char *name, const int64_t *values, size_t count)
-{
-    return (wf_attr_t){.name = name, .kind = WF_ATTR_INTS, .count = count, .v.ints = values};
-}
-wf_attr_t wf_attr_of_string(const char *name, const char *value);
-
 /* ---- Making nodes ---- */
 typedef struct wf_up_spec {
     wf_op_t op;
@@ -98,8 +84,8 @@ wf_status_t wf_up_binary(wf_upgrade_t *self, wf_op_t op, wf_value_id a, wf_value
                          wf_value_id *out_value) WF_MUST_USE;
 wf_status_t wf_up_reshape(wf_upgrade_t *self, wf_value_id x, const int64_t *dims, size_t rank,
                           wf_value_id *out_value) WF_MUST_USE;
-/* Constants: a scalar of a numeric type, and a list of i64. */
-wf_status_t wf_up_scalar(wf_upgrade_t *self, wf_dtype_t dtype, double value, wf_value_id *out_value) WF_MUST_USE;
-wf_status_t wf_up_ints(wf_upgrade_t *self, const int64_t *values, size_t count, wf_value_id *out_value) WF_MUST_USE;
+/* A constant of rank 0. */
+wf_status_t wf_up_scalar(wf_upgrade_t *self, wf_dtype_t dtype, double value,
+                         wf_value_id *out_value) WF_MUST_USE;
 
 #endif

@@ -8,9 +8,9 @@
 #include "ref/kernel.h"
 
 /* round-half-even(value) + zero, saturated to [min, max]; NaN gives the zero point. */
-WF_ALWAYS_INLINE int64_t wf_quantize_round(float value, int64_t zero, int64_t min, int64_t max)
+WF_ALWAYS_INLINE int64_t wf_quantize_round(double value, int64_t zero, int64_t min, int64_t max)
 {
-    double shifted = (double)rintf(value) + (double)zero;
+    double shifted = rint(value) + (double)zero;
     return isnan(shifted)            ? WF_MAX(min, WF_MIN(max, zero))
            : shifted < (double)min ? min
            : shifted > (double)max ? max
@@ -22,7 +22,8 @@ WF_ALWAYS_INLINE int64_t wf_quantize_round(float value, int64_t zero, int64_t mi
 WF_ALWAYS_INLINE int64_t wf_requantize(double sum, float a_scale, float b_scale, float y_scale, int64_t zero,
                                        int64_t min, int64_t max)
 {
-    return wf_quantize_round((float)sum * (a_scale * b_scale / y_scale), zero, min, max);
+    float scaled = (float)sum * (a_scale * b_scale / y_scale);
+    return wf_quantize_round((double)scaled, zero, min, max);
 }
 
 #endif

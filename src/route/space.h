@@ -150,7 +150,7 @@ wf_status_t wf_route_conversions(wf_space_t *space, const wf_route_t *route, wf_
  *   version 1
  *   <name of the group's first output> <problem hash> <tactic id> covers=<names of the other nodes' first outputs>
  * and from parse back to a route; LOCK_MISMATCH naming the first line that does not fit this space. */
-wf_status_t wf_plan_print(const wf_space_t *space, const wf_route_t *route, wf_text_t *text) WF_MUST_USE;
+wf_status_t wf_plan_print(wf_space_t *space, const wf_route_t *route, wf_text_t *text) WF_MUST_USE;
 wf_status_t wf_plan_parse(wf_space_t *space, const char *text, size_t text_bytes, wf_route_t *out_route) WF_MUST_USE;
 
 #endif

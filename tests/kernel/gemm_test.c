@@ -223,10 +223,10 @@ static void check(const problem *p, const float *c_before, const char *what)
     }
 }
 
-static problem make_problem(wf_random_t *random)
+static void make_problem(problem *p, wf_random_t *random)
 {
-    problem p = {.shape = {.batch = {1, 1}}};
-    wf_gemm_shape *s = &p.shape;
+    *p = (problem){.shape = {.batch = {1, 1}}};
+    wf_gemm_shape *s = &p->shape;
     size_t a_count;
     size_t b_count;
     s->n = range(random, 1, 4) == 1 ? range(random, 1, 5) : range(random, 1, 130);
@@ -259,7 +259,7 @@ static problem make_problem(wf_random_t *random)
         s->k = c->channels;
         a_count = (size_t)(c->images * c->image_stride - c->pixel_stride + c->channels);
         const int64_t taps = taps_of(s);
-        p.b_strides = (wf_gemm_b_strides){s->k * taps, taps, c->kernel_w, 1};
+        p->b_strides = (wf_gemm_b_strides){s->k * taps, taps, c->kernel_w, 1};
         b_count = (size_t)(s->n * s->k * taps);
     } else {
         s->m = range(random, 1, 3) == 1 ? 1 : range(random, 1, 80);
@@ -274,29 +274,28 @@ static problem make_problem(wf_random_t *random)
         const int64_t b_rows = s->b_kind == WF_GEMM_B_ROWS ? s->k : s->n;
         const int64_t b_cols = s->b_kind == WF_GEMM_B_ROWS ? s->n : s->k;
         s->ldb = s->b_kind == WF_GEMM_B_PACKED ? b_cols : b_cols + range(random, 0, 5);
-        p.b_strides = (wf_gemm_b_strides){s->ldb, 1, 0, 0};
+        p->b_strides = (wf_gemm_b_strides){s->ldb, 1, 0, 0};
         const int64_t a_size = a_rows * s->lda;
         const int64_t b_size = b_rows * s->ldb;
         /* The inner batch may share an operand; a packed B is shared by all. */
         const bool share_a = range(random, 0, 2) == 0;
         const bool share_b = s->b_kind == WF_GEMM_B_PACKED;
-        p.args.a_batch_stride[1] = share_a ? 0 : a_size;
-        p.args.a_batch_stride[0] = share_a ? a_size : a_size * s->batch[1];
-        p.args.b_batch_stride[1] = share_b ? 0 : b_size;
-        p.args.b_batch_stride[0] = share_b ? 0 : b_size * s->batch[1];
-        p.args.c_batch_stride[1] = s->m * s->ldc;
-        p.args.c_batch_stride[0] = s->m * s->ldc * s->batch[1];
+        p->args.a_batch_stride[1] = share_a ? 0 : a_size;
+        p->args.a_batch_stride[0] = share_a ? a_size : a_size * s->batch[1];
+        p->args.b_batch_stride[1] = share_b ? 0 : b_size;
+        p->args.b_batch_stride[0] = share_b ? 0 : b_size * s->batch[1];
+        p->args.c_batch_stride[1] = s->m * s->ldc;
+        p->args.c_batch_stride[0] = s->m * s->ldc * s->batch[1];
         a_count = (size_t)(a_size * s->batch[0] * (share_a ? 1 : s->batch[1]) - s->lda + a_cols);
         b_count = (size_t)(b_size * (share_b ? 1 : s->batch[0] * s->batch[1]) - s->ldb + b_cols);
     }
-    p.a = fence_random(random, a_count);
-    p.b = fence_random(random, b_count);
-    p.c = fence_new((size_t)(s->batch[0] * s->batch[1] * s->m * s->ldc - s->ldc + s->n));
-    p.args.a = p.a.data;
-    p.args.b = p.b.data;
-    p.args.c = p.c.data;
-    make_stages(&p, random);
-    return p;
+    p->a = fence_random(random, a_count);
+    p->b = fence_random(random, b_count);
+    p->c = fence_new((size_t)(s->batch[0] * s->batch[1] * s->m * s->ldc - s->ldc + s->n));
+    p->args.a = p->a.data;
+    p->args.b = p->b.data;
+    p->args.c = p->c.data;
+    make_stages(p, random);
 }
 
 static void free_problem(problem *p)
@@ -357,11 +356,12 @@ static void test_random_problems(void **state)
     tier tiers[4];
     const size_t tier_count = tiers_here(tiers);
     for (int round = 0; round < 150; round++) {
-        problem p = make_problem(&random);
+        problem p;
+        make_problem(&p, &random);
         float *before = test_malloc(p.c.count * sizeof(float));
         float *first = test_malloc(p.c.count * sizeof(float));
         for (size_t i = 0; i < p.c.count; i++)
-            before[i] = 1000.0f + wf_random_float(&random);
+            before[i] = wf_random_float(&random);
         for (size_t t = 0; t < tier_count; t++) {
             const wf_gemm_caches caches = {32 << 10, 512 << 10, 4 << 20};
             wf_gemm_plan plan = tiers[t].kernels->plan_default(&p.shape, &caches, range(&random, 1, 4));
@@ -406,7 +406,8 @@ static void test_plan_list(void **state)
     tier tiers[4];
     const size_t tier_count = tiers_here(tiers);
     for (int round = 0; round < 12; round++) {
-        problem p = make_problem(&random);
+        problem p;
+        make_problem(&p, &random);
         float *before = test_calloc(p.c.count, sizeof(float));
         float *first = test_malloc(p.c.count * sizeof(float));
         for (size_t t = 0; t < tier_count; t++) {

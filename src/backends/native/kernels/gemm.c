@@ -133,7 +133,7 @@ typedef struct panel_ref {
     int64_t col; /* first column */
     int width;   /* columns, with padding */
     int vectors;
-    int partial; /* the last columns are padding: tiles go through a buffer */
+    int partial; /* the last columns are padding */
     const float *b;
     ptrdiff_t b_stride;
     float *sums; /* [row][width] of the passes so far */
@@ -414,6 +414,7 @@ typedef struct item_state {
     panel_ref *panels;
     int64_t panel_count;
     fused_stages fused;
+    int buffered; /* tiles go through a buffer, where all stages run, as those of a partial panel do */
     int first_pass, last_pass;
     int64_t pass_depth;
     int prefetch;
@@ -425,7 +426,7 @@ static const panel_ref *select_panel(item_state *st, int64_t index, int64_t tile
 {
     const panel_ref *p = st->panels + index;
     wf_gemm_tile *t = &st->tile;
-    const int finish = st->last_pass && !p->partial;
+    const int finish = st->last_pass && !st->buffered && !p->partial;
     t->b = p->b;
     t->b_stride = p->b_stride;
     t->partial_stride = p->width;
@@ -451,7 +452,7 @@ static void run_tile(item_state *st, const panel_ref *p, const float *const *row
         t->out = p->sums + r * p->width;
         t->out_stride = p->width;
         wf_gemm_tiles[p->vectors][height](t);
-    } else if (!p->partial) {
+    } else if (!st->buffered && !p->partial) {
         if (st->fused.residual) {
             t->residual_stride = st->fused.residual->row_stride_elems;
             t->residual = st->fused.residual->data + (st->row0 + r) * t->residual_stride + p->col;
@@ -461,7 +462,7 @@ static void run_tile(item_state *st, const panel_ref *p, const float *const *row
         wf_gemm_tiles[p->vectors][height](t);
     } else {
         float block[WF_TILE_HEIGHT_MAX * WF_TILE_VECTORS_MAX * WF_VLEN];
-        const int64_t valid = st->shape->n - p->col;
+        const int64_t valid = wf_i_min(p->width, st->shape->n - p->col);
         t->out = block;
         t->out_stride = p->width;
         wf_gemm_tiles[p->vectors][height](t);
@@ -481,7 +482,7 @@ static void run_other_stages(const item_state *st, int64_t r, int64_t rows, cons
 {
     const wf_gemm_args *a = st->args;
     const int64_t end = last->partial ? last->col : last->col + last->width;
-    if (a->stage_count > st->fused.count && end > first->col)
+    if (a->stage_count > st->fused.count && !st->buffered && end > first->col)
         WF_KERNEL(wf_ep_run_f32)
     (a->stages + st->fused.count, a->stage_count - st->fused.count, st->c + r * st->shape->ldc + first->col,
      st->shape->ldc, st->row0 + r, rows, first->col, end - first->col);
@@ -605,6 +606,9 @@ static void gemm_item(const wf_gemm_shape *s, const wf_gemm_plan *plan, const wf
                 (float *)(void *)(ws + w.partial) + (p.first - first_vector) * WF_VLEN * st.rows;
     }
     st.fused = fuse(args->stages, args->stage_count);
+    /* C that is an operand of a later stage must still be whole then. */
+    for (size_t i = st.fused.count; i < args->stage_count; i++)
+        st.buffered |= args->stages[i].operand == WF_EP_FULL && args->stages[i].data == args->c;
     st.tile.lo = st.fused.lo;
     st.tile.hi = st.fused.hi;
     st.prefetch = s->b_kind == WF_GEMM_B_PACKED ? plan->prefetch : 0;
