@@ -213,9 +213,9 @@ typedef struct wf_source {
     /* Offers every tactic of the problem and declines by family. */
     wf_status_t (*list)(void *self, const wf_problem_t *problem, const wf_tactic_sink_t *sink);
 
-    /* Fills out_needs, and the layouts when the arrays are not NULL (operand_count and output_count entries), for a tactic
-     * that list offered or that an engine names. Must be cheap. WF_CODE_TACTIC_MISSING when this machine or version does
-     * not have it, WF_CODE_LIBRARY_MISSING when its library cannot be opened. */
+    /* Fills out_needs, and the layouts when the arrays are not NULL (operand_count and output_count entries),
+     * for a tactic that list offered or that an engine names. Must be cheap. WF_CODE_TACTIC_MISSING when this
+     * machine or version does not have it, WF_CODE_LIBRARY_MISSING when its library cannot be opened. */
     wf_status_t (*query)(void *self, const wf_problem_t *problem, const char *tactic_id,
                          wf_layout_t *out_operand_layouts, wf_layout_t *out_output_layouts,
                          wf_tactic_needs_t *out_needs);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Model: an ONNX file that has been read, before shapes are given. Immutable; may be shared between threads. */
+/* Model: an ONNX file that has been read, before shapes are given. Immutable; may be shared between threads.
+ */
 #ifndef WAYFINDER_MODEL_H
 #define WAYFINDER_MODEL_H
 
@@ -45,9 +46,11 @@ typedef struct wf_model_summary {
     size_t op_kind_count;
 } wf_model_summary_t;
 
-/* Maps and reads an ONNX file; weights are not touched. Fails only when it is not an ONNX model (MODEL_INVALID), breaks a
- * limit (MODEL_LIMIT) or cannot be read; what cannot be compiled is in the list of problems. */
-WF_API wf_status_t wf_model_open(const char *path, wf_allocator_t allocator, wf_model_t **out_model) WF_MUST_USE;
+/* Maps and reads an ONNX file; weights are not touched. Fails only when it is not an ONNX model
+ * (MODEL_INVALID), breaks a limit (MODEL_LIMIT) or cannot be read; what cannot be compiled is in the list of
+ * problems. */
+WF_API wf_status_t wf_model_open(const char *path, wf_allocator_t allocator,
+                                 wf_model_t **out_model) WF_MUST_USE;
 /* NULL is allowed. */
 WF_API void wf_model_close(wf_model_t *model);
 
@@ -62,7 +65,8 @@ WF_API wf_status_t wf_model_hash(const wf_model_t *model, char out_hex[33]) WF_M
 
 /* Reads one recorded tensor (an ONNX TensorProto file). The data is allocated with `allocator` and freed by
  * wf_tensor_free. */
-WF_API wf_status_t wf_tensor_read_onnx(const char *path, wf_allocator_t allocator, wf_tensor_t *out_tensor) WF_MUST_USE;
+WF_API wf_status_t wf_tensor_read_onnx(const char *path, wf_allocator_t allocator,
+                                       wf_tensor_t *out_tensor) WF_MUST_USE;
 
 #ifdef __cplusplus
 }

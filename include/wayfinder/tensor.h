@@ -54,10 +54,11 @@ WF_API int64_t wf_type_elems(const wf_type_t *type);
 WF_API int64_t wf_type_bytes(const wf_type_t *type);
 WF_API bool wf_type_equal(const wf_type_t *a, const wf_type_t *b);
 
-/* A tensor with zeroed data of its own, 64-byte aligned (never NULL, so that an empty tensor differs from an absent one). The
- * caller frees it with wf_tensor_free and the same allocator. MODEL_LIMIT when the size cannot be addressed, OUT_OF_MEMORY; then
- * data is NULL. */
-WF_API wf_status_t wf_tensor_make(const wf_type_t *type, wf_allocator_t allocator, wf_tensor_t *out_tensor) WF_MUST_USE;
+/* A tensor with zeroed data of its own, 64-byte aligned (never NULL, so that an empty tensor differs from an
+ * absent one). The caller frees it with wf_tensor_free and the same allocator. MODEL_LIMIT when the size
+ * cannot be addressed, OUT_OF_MEMORY; then data is NULL. */
+WF_API wf_status_t wf_tensor_make(const wf_type_t *type, wf_allocator_t allocator,
+                                  wf_tensor_t *out_tensor) WF_MUST_USE;
 /* Frees the data that wf_tensor_make gave; data NULL is allowed. */
 WF_API void wf_tensor_free(wf_tensor_t *tensor, wf_allocator_t allocator);
 

@@ -9,19 +9,23 @@
 wf_status_t wf_model_open(const char *path, wf_allocator_t allocator, wf_model_t **out_model)
 {
     *out_model = NULL;
-    if (allocator.resize == NULL) allocator = wf_allocator_system();
+    if (allocator.resize == NULL)
+        allocator = wf_allocator_system();
     wf_model_t *model = NULL;
     WF_TRY(wf_alloc(allocator, 1, sizeof *model, &model));
     model->allocator = allocator;
     wf_status_t status = wf_onnx_open(path, allocator, &model->onnx);
-    if (status == WF_OK) *out_model = model;
-    else wf_model_close(model);
+    if (status == WF_OK)
+        *out_model = model;
+    else
+        wf_model_close(model);
     return status;
 }
 
 void wf_model_close(wf_model_t *model)
 {
-    if (model == NULL) return;
+    if (model == NULL)
+        return;
     wf_onnx_close(model->onnx);
     wf_free(model->allocator, model, 1, sizeof *model);
 }
@@ -29,16 +33,18 @@ void wf_model_close(wf_model_t *model)
 wf_model_summary_t wf_model_summary(const wf_model_t *model)
 {
     const wf_onnx_summary_t *s = wf_onnx_summary(model->onnx);
-    return (wf_model_summary_t){s->ir_version,   s->producer,     s->opsets,
+    return (wf_model_summary_t){s->ir_version,   s->producer,          s->opsets,
                                 s->node_count,   s->initializer_count, s->initializer_bytes,
-                                s->input_count,  s->output_count, wf_onnx_problem_count(model->onnx),
+                                s->input_count,  s->output_count,      wf_onnx_problem_count(model->onnx),
                                 s->op_kind_count};
 }
 
 static wf_model_port_t port_of(const wf_port_t *port)
 {
-    wf_model_port_t out = {.name = port->name, .dtype = port->dtype, .rank_known = port->rank_known, .rank = port->rank};
-    for (uint32_t d = 0; d < port->rank; d++) out.dims[d] = (wf_model_dim_t){port->dims[d].size, port->dims[d].symbol};
+    wf_model_port_t out = {
+        .name = port->name, .dtype = port->dtype, .rank_known = port->rank_known, .rank = port->rank};
+    for (uint32_t d = 0; d < port->rank; d++)
+        out.dims[d] = (wf_model_dim_t){port->dims[d].size, port->dims[d].symbol};
     return out;
 }
 
@@ -81,8 +87,10 @@ wf_status_t wf_tensor_read_onnx(const char *path, wf_allocator_t allocator, wf_t
     const char *name;
     wf_arena_init(&arena, allocator);
     wf_status_t status = wf_onnx_read_tensor_file(path, &arena, &read, &name);
-    if (status == WF_OK) status = wf_tensor_make(&read.type, allocator, out_tensor);
-    if (status == WF_OK) memcpy(out_tensor->data, read.data, (size_t)wf_type_bytes(&read.type));
+    if (status == WF_OK)
+        status = wf_tensor_make(&read.type, allocator, out_tensor);
+    if (status == WF_OK)
+        memcpy(out_tensor->data, read.data, (size_t)wf_type_bytes(&read.type));
     wf_arena_deinit(&arena);
     return status;
 }

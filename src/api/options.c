@@ -11,12 +11,13 @@ wf_status_t wf_api_build_options(const wf_build_options_t *options, wf_build_opt
     memset(out_options, 0, sizeof *out_options);
     if (options != NULL) {
         if (options->struct_bytes == 0 || options->struct_bytes > sizeof *out_options) {
-            return WF_ERROR(USAGE, "wf_build_options_t.struct_bytes is %u, this library knows %zu", options->struct_bytes,
-                            sizeof *out_options);
+            return WF_ERROR(USAGE, "wf_build_options_t.struct_bytes is %u, this library knows %zu",
+                            options->struct_bytes, sizeof *out_options);
         }
         memcpy(out_options, options, options->struct_bytes);
     }
-    if (out_options->allocator.resize == NULL) out_options->allocator = wf_allocator_system();
+    if (out_options->allocator.resize == NULL)
+        out_options->allocator = wf_allocator_system();
     if (out_options->lock != NULL) {
         WF_TRY(wf_lock_check_title(out_options->lock));
         WF_TRY(wf_lock_threads(out_options->lock, &out_options->thread_count));
@@ -48,13 +49,15 @@ static wf_status_t import_spec(const wf_model_t *model, const wf_build_options_t
     wf_allocator_t allocator = options->allocator;
     WF_TRY(wf_onnx_to_graph(model->onnx, bindings, shape_count, allocator, &imports->references[spec]));
     WF_TRY(wf_onnx_to_graph(model->onnx, bindings, shape_count, allocator, &imports->graphs[spec]));
-    if (!any_fixed) return WF_OK;
+    if (!any_fixed)
+        return WF_OK;
     const wf_graph_t *graph = imports->references[spec];
     WF_TRY(wf_arena_alloc(arena, graph->inputs.count, sizeof(wf_tensor_t), &imports->fixed[spec]));
     for (size_t i = 0; i < graph->inputs.count; i++) {
         const char *name = wf_graph_value(graph, graph->inputs.items[i])->name;
         for (size_t b = 0; b < shape_count; b++) {
-            if (shapes[b].value != NULL && strcmp(shapes[b].input, name) == 0) imports->fixed[spec][i] = *shapes[b].value;
+            if (shapes[b].value != NULL && strcmp(shapes[b].input, name) == 0)
+                imports->fixed[spec][i] = *shapes[b].value;
         }
     }
     return WF_OK;
@@ -67,7 +70,8 @@ static wf_status_t import_all(const wf_model_t *model, const wf_build_options_t 
     WF_TRY(wf_arena_alloc(arena, imports->count, sizeof *imports->references, &imports->references));
     WF_TRY(wf_arena_alloc(arena, imports->count, sizeof *imports->graphs, &imports->graphs));
     WF_TRY(wf_arena_alloc(arena, imports->count, sizeof *imports->fixed, &imports->fixed));
-    for (size_t i = 0; i < imports->count; i++) WF_TRY(import_spec(model, options, i, arena, imports));
+    for (size_t i = 0; i < imports->count; i++)
+        WF_TRY(import_spec(model, options, i, arena, imports));
     return WF_OK;
 }
 
@@ -81,7 +85,8 @@ wf_status_t wf_api_job(const wf_model_t *model, const wf_build_options_t *option
     wf_arena_init(&arena, options->allocator);
     wf_status_t status = import_all(model, options, &arena, &imports);
     if (status == WF_OK) {
-        wf_job_source_t source = {imports.references, imports.graphs, imports.fixed, imports.count, hash_text};
+        wf_job_source_t source = {imports.references, imports.graphs, imports.fixed, imports.count,
+                                  hash_text};
         status = wf_job_create(&source, options, out_job);
     } else {
         for (size_t i = 0; imports.fixed != NULL && i < imports.count; i++) {
@@ -98,9 +103,11 @@ wf_status_t wf_api_job(const wf_model_t *model, const wf_build_options_t *option
 wf_status_t wf_api_json_text(const json_t *json, wf_allocator_t allocator, char **out_text)
 {
     *out_text = NULL;
-    if (json == NULL) return wf_status_out_of_memory();
+    if (json == NULL)
+        return wf_status_out_of_memory();
     size_t length = json_dumpb(json, NULL, 0, JSON_COMPACT);
-    if (length == 0) return wf_status_out_of_memory();
+    if (length == 0)
+        return wf_status_out_of_memory();
     char *text = NULL;
     WF_TRY(wf_alloc(allocator, length + 1, 1, &text));
     (void)json_dumpb(json, text, length, JSON_COMPACT);
@@ -110,5 +117,6 @@ wf_status_t wf_api_json_text(const json_t *json, wf_allocator_t allocator, char 
 
 void wf_api_text_free(wf_allocator_t allocator, char *text)
 {
-    if (text != NULL) wf_free(allocator, text, strlen(text) + 1, 1);
+    if (text != NULL)
+        wf_free(allocator, text, strlen(text) + 1, 1);
 }

@@ -209,15 +209,69 @@ wf_status_t wf_join_names(wf_graph_t *graph, wf_node_id root, const wf_value_id 
 
 /* ---- Visiting ---- */
 
-wf_status_t wf_visit_nodes(wf_graph_t *graph, wf_visit_fn *fn, void *self, uint32_t *out_changes)
+typedef WF_VEC(wf_value_id) values_t;
+
+static bool is_unread(const wf_graph_t *graph, wf_value_id id)
 {
-    size_t count = graph->order.count;
-    *out_changes = 0;
-    for (size_t i = 0; i < count; i++) {
-        wf_node_id id = graph->order.items[i];
-        if (!wf_graph_node(graph, id)->removed) {
-            WF_TRY(fn(self, graph, id, out_changes));
+    if (id == WF_NO_VALUE || wf_graph_value(graph, id)->use_count > 0 ||
+        wf_graph_value(graph, id)->producer == WF_NO_NODE) {
+        return false;
+    }
+    const wf_node_t *node = wf_graph_node(graph, wf_graph_value(graph, id)->producer);
+    for (uint32_t i = 0; i < node->output_count; i++) {
+        if (node->outputs[i] != WF_NO_VALUE && wf_graph_value(graph, node->outputs[i])->use_count > 0) {
+            return false;
         }
     }
-    return *out_changes > 0 ? wf_graph_sort(graph) : WF_OK;
+    return true;
+}
+
+/* Removes the producers of unread values, and what only they read. Empties the list. */
+static wf_status_t sweep(wf_graph_t *graph, values_t *values)
+{
+    while (values->count > 0) {
+        wf_value_id id = values->items[--values->count];
+        if (!is_unread(graph, id)) {
+            continue;
+        }
+        wf_node_id producer = wf_graph_value(graph, id)->producer;
+        const wf_node_t *node = wf_graph_node(graph, producer);
+        for (uint32_t i = 0; i < node->input_count; i++) {
+            WF_TRY(wf_vec_push(graph->arena.allocator, values, &node->inputs[i]));
+        }
+        wf_graph_remove_node(graph, producer);
+    }
+    return WF_OK;
+}
+
+static wf_status_t visit_nodes(wf_graph_t *graph, wf_visit_fn *fn, void *self, values_t *read,
+                               uint32_t *changes)
+{
+    size_t count = graph->order.count;
+    for (size_t i = 0; i < count; i++) {
+        wf_node_id id = graph->order.items[i];
+        const wf_node_t *node = wf_graph_node(graph, id);
+        uint32_t before = *changes;
+        if (node->removed) {
+            continue;
+        }
+        read->count = 0;
+        for (uint32_t j = 0; j < node->input_count; j++) {
+            WF_TRY(wf_vec_push(graph->arena.allocator, read, &node->inputs[j]));
+        }
+        WF_TRY(fn(self, graph, id, changes));
+        if (*changes != before) {
+            WF_TRY(sweep(graph, read));
+        }
+    }
+    return *changes > 0 ? wf_graph_sort(graph) : WF_OK;
+}
+
+wf_status_t wf_visit_nodes(wf_graph_t *graph, wf_visit_fn *fn, void *self, uint32_t *out_changes)
+{
+    values_t read = {0};
+    *out_changes = 0;
+    wf_status_t status = visit_nodes(graph, fn, self, &read, out_changes);
+    wf_vec_deinit(graph->arena.allocator, &read);
+    return status;
 }

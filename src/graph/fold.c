@@ -134,3 +134,37 @@ wf_status_t wf_fold_node(wf_graph_t *graph, wf_node_id id, const wf_parallel_t *
     wf_free(allocator, tensors, count, sizeof *tensors);
     return status;
 }
+
+static int64_t clamp(int64_t value, int64_t low, int64_t high)
+{
+    return value < low ? low : value > high ? high : value;
+}
+
+wf_status_t wf_fold_type_query(wf_graph_t *graph, wf_node_id id, bool *out_folded)
+{
+    const wf_node_t *node = wf_graph_node(graph, id);
+    *out_folded = false;
+    if ((node->op != WF_OP_SHAPE && node->op != WF_OP_SIZE) || node->outputs[0] == WF_NO_VALUE ||
+        !wf_graph_value(graph, node->inputs[0])->type_known) {
+        return WF_OK;
+    }
+    wf_type_t type = wf_graph_value(graph, node->inputs[0])->type;
+    int64_t *values = NULL;
+    WF_TRY(wf_arena_alloc(&graph->arena, WF_MAX_RANK, sizeof *values, &values));
+    if (node->op == WF_OP_SIZE) {
+        values[0] = wf_type_elems(&type);
+    } else {
+        int64_t rank = type.rank;
+        int64_t start = wf_attrs_int(&node->attrs, "start", 0);
+        int64_t end = wf_attrs_int(&node->attrs, "end", rank);
+        start = clamp(start < 0 ? start + rank : start, 0, rank);
+        end = clamp(end < 0 ? end + rank : end, 0, rank);
+        for (int64_t i = start; i < end; i++) {
+            values[i - start] = type.dims[i];
+        }
+    }
+    WF_TRY(wf_graph_make_constant(graph, node->outputs[0], values));
+    wf_graph_remove_node(graph, id);
+    *out_folded = true;
+    return WF_OK;
+}

@@ -13,5 +13,8 @@ bool wf_fold_possible(const wf_graph_t *graph, const wf_node_t *node, int64_t *o
  * possible: then the node stays, to fail at run time as it should. */
 wf_status_t wf_fold_node(wf_graph_t *graph, wf_node_id node, const wf_parallel_t *parallel,
                          bool *out_folded) WF_MUST_USE;
+/* Shape and Size read the type of their input, not its value: when it is known the node becomes a constant as
+ * above. */
+wf_status_t wf_fold_type_query(wf_graph_t *graph, wf_node_id node, bool *out_folded) WF_MUST_USE;
 
 #endif

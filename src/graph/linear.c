@@ -310,6 +310,7 @@ wf_status_t wf_linear_put(wf_graph_t *graph, wf_node_id at, const wf_linear_t *l
                            .attr_count = linear->attrs.count,
                            .inputs = inputs,
                            .input_count = linear->bias != WF_NO_VALUE ? 3 : 2,
+                           .output_count = 1,
                            .onnx_names = linear->onnx_names};
     if (linear->op == WF_OP_MATMUL && linear->bias != WF_NO_VALUE) {
         wf_value_id product;

@@ -76,6 +76,8 @@ typedef struct wf_up_spec {
 wf_status_t wf_up_make(wf_upgrade_t *self, const wf_up_spec_t *spec, wf_value_id *out_value) WF_MUST_USE;
 /* The same, but the output is the node's output 0. */
 wf_status_t wf_up_finish(wf_upgrade_t *self, const wf_up_spec_t *spec) WF_MUST_USE;
+/* Folds the node that was added last when it is constant and small. */
+wf_status_t wf_up_fold_last(wf_graph_t *graph) WF_MUST_USE;
 /* The node itself: self->op with self's attributes, inputs and outputs. */
 wf_status_t wf_up_same(wf_upgrade_t *self) WF_MUST_USE;
 /* Short forms of wf_up_make. */

@@ -107,7 +107,7 @@ static wf_status_t resolve_same(wf_window_t *window, uint32_t i, int64_t extent,
         return wf_shape_overflow();
     }
     window->out[i] = out;
-    split_pads(window, i, WF_MAX(reach - in, 0), odd_at_end);
+    split_pads(window, i, out == 0 ? 0 : WF_MAX(reach - in, 0), odd_at_end);
     return WF_OK;
 }
 

@@ -47,7 +47,8 @@ typedef struct wf_cast_mode {
     wf_cast_round_t round;
 } wf_cast_mode_t;
 /* Converts lanes of one class in place to what wf_lanes_store_cast takes, by the rules of ONNX Cast. What ONNX leaves open
- * is defined here: floats out of an integer's range saturate, NaN becomes 0. */
+ * is defined here: a float out of an integer's range is cut to a whole number and its low bits are kept (as the operator's
+ * tests expect of 2 and 4 bits), except that i32 and 64-bit types saturate; NaN becomes 0. */
 void wf_lanes_store_cast(wf_lane_class_t from, wf_dtype_t to, wf_cast_mode_t mode, void *data, int64_t first,
                          size_t count, wf_lane_t *lanes);
 /* Nearest integer in [INT64_MIN, INT64_MAX] towards zero; 0 for NaN. */

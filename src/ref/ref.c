@@ -6,23 +6,15 @@
 
 #include "ref/kernel.h"
 
-/* Which element types the first input may have. */
-typedef enum first_types {
-    TYPES_OF_TABLE, /* those of ops.def, floats of 16 bits and more */
-    TYPES_ANY       /* every type with a lane class: elements are moved or converted */
-} first_types_t;
-
 typedef struct ref_row {
     wf_ref_fn *run;
     wf_ref_scratch_fn *scratch_bytes; /* NULL: none */
-    first_types_t types;
 } ref_row_t;
 
-#define UNARY(op) [WF_OP_##op] = {wf_ref_unary, NULL, TYPES_OF_TABLE}
-#define NARY(op) [WF_OP_##op] = {wf_ref_nary, NULL, TYPES_OF_TABLE}
-#define KERNEL(op, name) [WF_OP_##op] = {wf_ref_##name, NULL, TYPES_OF_TABLE}
-#define SCRATCH(op, name, scratch) [WF_OP_##op] = {wf_ref_##name, wf_ref_##scratch##_scratch_bytes, TYPES_OF_TABLE}
-#define ANY(op, name) [WF_OP_##op] = {wf_ref_##name, NULL, TYPES_ANY}
+#define UNARY(op) [WF_OP_##op] = {wf_ref_unary, NULL}
+#define NARY(op) [WF_OP_##op] = {wf_ref_nary, NULL}
+#define KERNEL(op, name) [WF_OP_##op] = {wf_ref_##name, NULL}
+#define SCRATCH(op, name, scratch) [WF_OP_##op] = {wf_ref_##name, wf_ref_##scratch##_scratch_bytes}
 
 static const ref_row_t rows[WF_OP_COUNT] = {
     UNARY(ABS),
@@ -44,7 +36,7 @@ static const ref_row_t rows[WF_OP_COUNT] = {
     UNARY(GELU),
     UNARY(HARD_SIGMOID),
     UNARY(HARD_SWISH),
-    ANY(IDENTITY, view),
+    KERNEL(IDENTITY, view),
     UNARY(ISINF),
     UNARY(ISNAN),
     UNARY(LEAKY_RELU),
@@ -69,8 +61,8 @@ static const ref_row_t rows[WF_OP_COUNT] = {
     UNARY(TAN),
     UNARY(TANH),
     UNARY(THRESHOLDED_RELU),
-    ANY(CAST, cast),
-    ANY(CAST_LIKE, cast),
+    KERNEL(CAST, cast),
+    KERNEL(CAST_LIKE, cast),
 
     NARY(ADD),
     NARY(SUB),
@@ -105,69 +97,109 @@ static const ref_row_t rows[WF_OP_COUNT] = {
     SCRATCH(MATMUL_INTEGER, matmul_quantized, matrix),
     SCRATCH(QLINEAR_MATMUL, matmul_quantized, matrix),
     SCRATCH(QLINEAR_CONV, conv, matrix),
+    KERNEL(EINSUM, einsum),
 
-    ANY(RESHAPE, view),
-    ANY(FLATTEN, view),
-    ANY(SQUEEZE, view),
-    ANY(UNSQUEEZE, view),
-    ANY(TRANSPOSE, transpose),
-    ANY(CONCAT, concat),
-    ANY(SPLIT, split),
-    ANY(SLICE, slice),
-    ANY(PAD, pad),
-    ANY(GATHER, gather),
-    ANY(GATHER_ELEMENTS, gather_elements),
-    ANY(GATHER_ND, gather_nd),
-    ANY(SCATTER_ELEMENTS, scatter_elements),
-    ANY(SCATTER_ND, scatter_nd),
-    ANY(EXPAND, expand),
-    ANY(TILE, tile),
-    ANY(SHAPE, shape),
-    ANY(SIZE, size),
+    KERNEL(BATCH_NORMALIZATION, batch_normalization),
+    KERNEL(LAYER_NORMALIZATION, layer_normalization),
+    KERNEL(INSTANCE_NORMALIZATION, group_normalization),
+    KERNEL(GROUP_NORMALIZATION, group_normalization),
+    KERNEL(RMS_NORMALIZATION, layer_normalization),
+    KERNEL(LP_NORMALIZATION, lp_normalization),
+    KERNEL(MEAN_VARIANCE_NORMALIZATION, mean_variance_normalization),
+    KERNEL(LRN, lrn),
+    KERNEL(SOFTMAX, softmax),
+    KERNEL(LOG_SOFTMAX, softmax),
+    KERNEL(HARDMAX, softmax),
+    KERNEL(AVERAGE_POOL, pool),
+    KERNEL(MAX_POOL, pool),
+    KERNEL(LP_POOL, pool),
+    KERNEL(GLOBAL_AVERAGE_POOL, pool),
+    KERNEL(GLOBAL_MAX_POOL, pool),
+    KERNEL(GLOBAL_LP_POOL, pool),
+    KERNEL(REDUCE_L1, reduce),
+    KERNEL(REDUCE_L2, reduce),
+    KERNEL(REDUCE_LOG_SUM, reduce),
+    KERNEL(REDUCE_LOG_SUM_EXP, reduce),
+    KERNEL(REDUCE_MAX, reduce),
+    KERNEL(REDUCE_MEAN, reduce),
+    KERNEL(REDUCE_MIN, reduce),
+    KERNEL(REDUCE_PROD, reduce),
+    KERNEL(REDUCE_SUM, reduce),
+    KERNEL(REDUCE_SUM_SQUARE, reduce),
+    KERNEL(ARG_MAX, arg_reduce),
+    KERNEL(ARG_MIN, arg_reduce),
+    SCRATCH(TOP_K, top_k, top_k),
+    KERNEL(CUM_SUM, cum_sum),
+    KERNEL(TRILU, trilu),
+
+    KERNEL(RESHAPE, view),
+    KERNEL(FLATTEN, view),
+    KERNEL(SQUEEZE, view),
+    KERNEL(UNSQUEEZE, view),
+    KERNEL(TRANSPOSE, transpose),
+    KERNEL(CONCAT, concat),
+    KERNEL(SPLIT, split),
+    KERNEL(SLICE, slice),
+    KERNEL(PAD, pad),
+    KERNEL(GATHER, gather),
+    KERNEL(GATHER_ELEMENTS, gather_elements),
+    KERNEL(GATHER_ND, gather_nd),
+    KERNEL(SCATTER_ELEMENTS, scatter_elements),
+    KERNEL(SCATTER_ND, scatter_nd),
+    KERNEL(EXPAND, expand),
+    KERNEL(TILE, tile),
+    KERNEL(SHAPE, shape),
+    KERNEL(SIZE, size),
     KERNEL(CONSTANT_OF_SHAPE, constant_of_shape),
-    ANY(CONSTANT, constant),
+    KERNEL(CONSTANT, constant),
     KERNEL(RANGE, range),
-    ANY(DROPOUT, dropout),
-    ANY(DEPTH_TO_SPACE, depth_space),
-    ANY(SPACE_TO_DEPTH, depth_space),
+    KERNEL(DROPOUT, dropout),
+    KERNEL(DEPTH_TO_SPACE, depth_space),
+    KERNEL(SPACE_TO_DEPTH, depth_space),
     KERNEL(ONE_HOT, one_hot),
-    ANY(EYE_LIKE, eye_like),
-    ANY(REVERSE_SEQUENCE, reverse_sequence),
-    ANY(TRILU, trilu),
+    KERNEL(EYE_LIKE, eye_like),
+    KERNEL(REVERSE_SEQUENCE, reverse_sequence),
+    SCRATCH(RESIZE, resize, resize),
 
-    ANY(W_CONVERT, view),
+    SCRATCH(LSTM, recurrent, recurrent),
+    SCRATCH(GRU, recurrent, recurrent),
+    SCRATCH(RNN, recurrent, recurrent),
+
+    KERNEL(QUANTIZE_LINEAR, quantize),
+    KERNEL(DEQUANTIZE_LINEAR, dequantize),
+    KERNEL(DYNAMIC_QUANTIZE_LINEAR, dynamic_quantize),
+
+    SCRATCH(W_ATTENTION, attention, attention),
+    KERNEL(W_ADD_LAYER_NORM, layer_normalization),
+    SCRATCH(W_SQUEEZE_EXCITE, squeeze_excite, squeeze_excite),
+    KERNEL(W_CONVERT, view),
 };
 
 bool wf_ref_supports(wf_op_t op, wf_dtype_t first_input_dtype)
 {
-    static const struct {
-        char letter;
-        wf_lane_class_t lane_class;
-        uint32_t bits_min; /* the table's letters do not mean the small formats */
-    } letters[] = {{'F', WF_LANE_F, 16}, {'S', WF_LANE_I, 8}, {'U', WF_LANE_U, 8}};
     if (op >= WF_OP_COUNT || rows[op].run == NULL) {
         return false;
     }
-    wf_lane_class_t lane_class = wf_lane_class(first_input_dtype);
+    if (wf_op_info(op)->input_max == 0 || op == WF_OP_SHAPE || op == WF_OP_SIZE) {
+        return true; /* no element is read */
+    }
     const char *types = wf_op_info(op)->types;
-    if (wf_op_info(op)->input_max == 0) {
-        return true;
+    bool is_small = wf_dtype_bits(first_input_dtype) < 16;
+    char letter;
+    switch (wf_lane_class(first_input_dtype)) {
+    case WF_LANE_F:
+        letter = is_small ? 'L' : 'F';
+        break;
+    case WF_LANE_I:
+        letter = 'S';
+        break;
+    case WF_LANE_U:
+        letter = first_input_dtype == WF_DTYPE_BOOL ? 'B' : 'U';
+        break;
+    default:
+        return false;
     }
-    if (lane_class == WF_LANE_NONE) {
-        return rows[op].types == TYPES_ANY && op == WF_OP_SHAPE;
-    }
-    if (rows[op].types == TYPES_ANY) {
-        return true;
-    }
-    if (first_input_dtype == WF_DTYPE_BOOL) {
-        return strchr(types, 'B') != NULL;
-    }
-    for (size_t k = 0; k < WF_COUNT_OF(letters); k++) {
-        if (letters[k].lane_class == lane_class) {
-            return strchr(types, letters[k].letter) != NULL && wf_dtype_bits(first_input_dtype) >= letters[k].bits_min;
-        }
-    }
-    return false;
+    return strchr(types, '*') != NULL || strchr(types, letter) != NULL;
 }
 
 wf_status_t wf_ref_scratch_bytes(const wf_ref_call_t *call, size_t *out_bytes)
@@ -186,6 +218,15 @@ wf_status_t wf_ref_run(const wf_ref_call_t *call)
     if (!wf_ref_supports(call->op, dtype)) {
         return WF_ERROR(MODEL_UNSUPPORTED, "%s has no reference kernel for %s", wf_op_info(call->op)->onnx_name,
                         wf_dtype_name(dtype));
+    }
+    for (size_t k = 0; k < call->output_count; k++) {
+        /* Elements of packed types share bytes, so only one thread may write them. */
+        uint32_t bits = wf_dtype_bits(call->outputs[k].type.dtype);
+        if (call->parallel != NULL && bits > 0 && bits < 8) {
+            wf_ref_call_t alone = *call;
+            alone.parallel = NULL;
+            return rows[call->op].run(&alone);
+        }
     }
     return rows[call->op].run(call);
 }

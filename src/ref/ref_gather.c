@@ -52,11 +52,7 @@ wf_status_t wf_ref_gather(const wf_ref_call_t *call)
         }
     }
     int64_t rows = job.split.outer * job.index_count;
-    if (wf_dtype_bits(job.data->type.dtype) < 8) {
-        gather_chunk(&job, 0, rows);
-    } else {
-        wf_ref_chunks(call, rows, WF_MAX(1, WF_REF_CHUNK / WF_MAX(job.split.inner, 1)), gather_chunk, &job);
-    }
+    wf_ref_chunks(call, rows, WF_MAX(1, WF_REF_CHUNK / WF_MAX(job.split.inner, 1)), gather_chunk, &job);
     return WF_OK;
 }
 

@@ -100,8 +100,7 @@ WF_ALWAYS_INLINE uint32_t float_encode(const float_format_t *format, double x, w
     uint32_t infinity = format->kind == FLOAT_IEEE ? sign | exponent_ones : 0;
     uint32_t nan = format->kind == FLOAT_IEEE       ? sign | exponent_ones | 1u << (m - 1u)
                    : format->kind == FLOAT_NAN_ONLY ? sign | exponent_ones | ((1u << m) - 1u)
-                   : format->kind == FLOAT_FNUZ     ? 1u << (e + m)
-                                                    : format->max_code;
+                                                    : 1u << (e + m); /* FNUZ; and -0 in FINITE, as ml_dtypes */
     int exponent = (int)(bits >> 52 & 0x7ff) - 1023;
     uint64_t mantissa = bits & ((UINT64_C(1) << 52) - 1);
     if (exponent == 1024 && mantissa != 0) {
@@ -294,11 +293,6 @@ int64_t wf_f64_to_i64(double x)
     return x >= 9223372036854775808.0 ? INT64_MAX : x < -9223372036854775808.0 ? INT64_MIN : (int64_t)x;
 }
 
-static uint64_t f64_to_u64(double x)
-{
-    return !(x > 0.0) ? 0 : x >= 18446744073709551616.0 ? UINT64_MAX : (uint64_t)x;
-}
-
 void wf_dtype_limits(wf_dtype_t dtype, int64_t *out_min, int64_t *out_max)
 {
     uint32_t bits = dtype == WF_DTYPE_BOOL ? 1 : wf_dtype_bits(dtype);
@@ -311,8 +305,9 @@ void wf_dtype_limits(wf_dtype_t dtype, int64_t *out_min, int64_t *out_max)
     }
 }
 
-/* Widens to the class of an integer or bool type. */
-static wf_lane_t cast_to_integer(wf_lane_class_t from, wf_dtype_t to, int64_t min, int64_t max, wf_lane_t lane)
+/* Widens to the class of an integer or bool type. A float is cut to a whole number, of which the low bits are stored; i32
+ * saturates, and so does what is beyond 64 bits. */
+static wf_lane_t cast_to_integer(wf_lane_class_t from, wf_dtype_t to, wf_lane_t lane)
 {
     if (to == WF_DTYPE_BOOL) {
         bool set = from == WF_LANE_F ? lane.f != 0.0 : lane.u != 0;
@@ -321,11 +316,14 @@ static wf_lane_t cast_to_integer(wf_lane_class_t from, wf_dtype_t to, int64_t mi
     if (from != WF_LANE_F) {
         return lane; /* the low bits are what is stored */
     }
-    if (to == WF_DTYPE_U64) {
-        return (wf_lane_t){.u = f64_to_u64(lane.f)};
+    if (to == WF_DTYPE_U64 && lane.f >= 9223372036854775808.0) {
+        return (wf_lane_t){.u = lane.f >= 18446744073709551616.0 ? UINT64_MAX : (uint64_t)lane.f};
     }
     int64_t whole = wf_f64_to_i64(lane.f);
-    return (wf_lane_t){.i = whole < min ? min : whole > max ? max : whole};
+    if (to == WF_DTYPE_I32) {
+        whole = whole < INT32_MIN ? INT32_MIN : whole > INT32_MAX ? INT32_MAX : whole;
+    }
+    return (wf_lane_t){.i = whole};
 }
 
 void wf_lanes_store_cast(wf_lane_class_t from, wf_dtype_t to, wf_cast_mode_t mode, void *data, int64_t first,
@@ -340,10 +338,8 @@ void wf_lanes_store_cast(wf_lane_class_t from, wf_dtype_t to, wf_cast_mode_t mod
         {WF_DTYPE_F8E8M0, WF_DTYPE_U8, E8M0},
     };
     if (types[to].lane_class != WF_LANE_F) {
-        int64_t min, max;
-        wf_dtype_limits(to, &min, &max);
         for (size_t k = 0; k < count; k++) {
-            lanes[k] = cast_to_integer(from, to, min, max, lanes[k]);
+            lanes[k] = cast_to_integer(from, to, lanes[k]);
         }
         wf_lanes_store(to, data, first, 1, count, lanes);
         return;

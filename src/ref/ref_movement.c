@@ -200,11 +200,7 @@ wf_status_t wf_ref_pad(const wf_ref_call_t *call)
         }
     }
     wf_strides_dense(in->type.rank, in->type.dims, job.in_strides);
-    if (wf_dtype_bits(in->type.dtype) < 8) {
-        pad_chunk(&job, 0, elems);
-    } else {
-        wf_ref_chunks(call, elems, WF_REF_CHUNK, pad_chunk, &job);
-    }
+    wf_ref_chunks(call, elems, WF_REF_CHUNK, pad_chunk, &job);
     return WF_OK;
 }
 

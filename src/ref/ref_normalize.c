@@ -8,7 +8,7 @@ typedef struct norm_job {
     const wf_ref_call_t *call;
     const wf_tensor_t *x, *residual, *out, *sum_out; /* residual, sum_out: AddLayerNormalization; may be NULL */
     const wf_tensor_t *scale, *bias;                 /* bias NULL: none */
-    wf_walk_t scale_walk, bias_walk;
+    wf_walk_t residual_walk, scale_walk, bias_walk;
     double epsilon;
     bool centered; /* false: RMS */
     int64_t row;   /* elements that are normalised together, contiguous */
@@ -25,7 +25,7 @@ static void load_x(const norm_job_t *job, int64_t at, size_t count, wf_lane_t *l
         return;
     }
     wf_lane_t other[WF_LANE_BLOCK], rounded[WF_LANE_BLOCK];
-    wf_lanes_load(dtype, job->residual->data, at, 1, count, other);
+    wf_walk_load(&job->residual_walk, dtype, job->residual->data, at, count, other);
     for (size_t k = 0; k < count; k++) {
         lanes[k].f += other[k].f;
     }
@@ -119,6 +119,9 @@ wf_status_t wf_ref_layer_normalization(const wf_ref_call_t *call)
     int64_t axis = adds ? (int64_t)x->rank - 1 : wf_axis_wrap(wf_attrs_int(call->attrs, "axis", -1), x->rank);
     job.row = wf_split_at(x, axis, x->rank).axis;
     wf_walk_broadcast(&job.scale->type, x, &job.scale_walk);
+    if (adds) {
+        wf_walk_broadcast(&job.residual->type, x, &job.residual_walk);
+    }
     if (job.bias != NULL) {
         wf_walk_broadcast(&job.bias->type, x, &job.bias_walk);
     }
@@ -163,6 +166,10 @@ wf_status_t wf_ref_group_normalization(const wf_ref_call_t *call)
     int64_t elems = wf_type_elems(&job.x->type);
     if (elems > 0) {
         int64_t groups = wf_attrs_int(call->attrs, "num_groups", job.channels);
+        if (groups < 1 || job.channels % groups != 0) {
+            return WF_ERROR(MODEL_INVALID, "%lld channels do not divide into %lld groups", (long long)job.channels,
+                            (long long)groups);
+        }
         job.row = job.channels / groups * job.plane;
         wf_ref_items(call, elems / job.row, group_item, &job);
     }

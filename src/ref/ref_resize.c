@@ -102,6 +102,7 @@ static bool fill_taps(const resize_job_t *job, const axis_map_t *map, int64_t o,
     double *weights = taps->weights + o * taps->limit, sum = 0;
     double x = coordinate(call, map, o), last = (double)(map->in - 1);
     taps->counts[o] = -1;
+    index[0] = 0;
     if (wf_ref_attr_is(call, "coordinate_transformation_mode", "tf_crop_and_resize") && !(x >= 0 && x <= last)) {
         return true;
     }

@@ -224,9 +224,5 @@ void wf_region_copy(const wf_ref_call_t *call, wf_dtype_t dtype, uint32_t rank, 
         SWAP(from_strides);
 #undef SWAP
     }
-    if (wf_dtype_bits(dtype) < 8) {
-        region_rows(&job, 0, rows); /* neighbours share bytes */
-        return;
-    }
     wf_ref_chunks(call, rows, WF_MAX(WF_REF_CHUNK / job.row, 1), region_rows, &job);
 }

@@ -105,21 +105,30 @@ wf_status_t wf_knobs_set(wf_knobs_t *knobs, const char *name, const char *value)
                             nearest_knob(name));
 }
 
-void wf_knobs_print(const wf_knobs_t *knobs, wf_text_t *text)
+void wf_knobs_print(const wf_knobs_t *knobs, const char *prefix, wf_text_t *text)
 {
-    for (size_t i = 0; i < WF_COUNT_OF(knob_rows); i++) {
-        wf_text_printf(text, "%s%s=%s", i > 0 ? " " : "", knob_rows[i].name,
-                       knob_value(knobs, knob_rows[i].offset) ? "on" : "off");
+    const char *last = "";
+    for (size_t printed = 0; printed < WF_COUNT_OF(knob_rows);
+         printed++) { /* the least name above the last one */
+        const knob_row_t *next = NULL;
+        for (size_t i = 0; i < WF_COUNT_OF(knob_rows); i++) {
+            if (strcmp(knob_rows[i].name, last) > 0 &&
+                (next == NULL || strcmp(knob_rows[i].name, next->name) < 0)) {
+                next = &knob_rows[i];
+            }
+        }
+        wf_text_printf(text, "%s%s %s\n", prefix, next->name, knob_value(knobs, next->offset) ? "on" : "off");
+        last = next->name;
     }
 }
 
-void wf_knobs_disabled_passes(const wf_knobs_t *knobs, bool *out_disabled, size_t pass_count)
+void wf_knobs_disabled_passes(const wf_knobs_t *knobs, bool *out_disabled)
 {
-    size_t known;
-    const wf_pass_t *passes = wf_passes(&known);
-    for (size_t p = 0; p < pass_count; p++) {
+    size_t count;
+    const wf_pass_t *passes = wf_passes(&count);
+    for (size_t p = 0; p < count; p++) {
         out_disabled[p] = false;
-        for (size_t i = 0; i < WF_COUNT_OF(pass_rows) && p < known; i++) {
+        for (size_t i = 0; i < WF_COUNT_OF(pass_rows); i++) {
             if (strcmp(passes[p].name, pass_rows[i].pass) == 0 && !knob_value(knobs, pass_rows[i].knob)) {
                 out_disabled[p] = true;
             }

@@ -99,6 +99,15 @@ size_t wf_pbqp_node_count(const wf_pbqp_t *pbqp)
     return pbqp->nodes.count;
 }
 
+size_t wf_pbqp_label_count(const wf_pbqp_t *pbqp)
+{
+    size_t count = 0;
+    for (size_t n = 0; n < pbqp->nodes.count; n++) {
+        count += pbqp->nodes.items[n].label_count;
+    }
+    return count;
+}
+
 double wf_pbqp_cost(const wf_pbqp_t *pbqp, const uint32_t *labels)
 {
     double cost = 0;

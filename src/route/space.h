@@ -64,10 +64,10 @@ typedef struct wf_knobs {
 void wf_knobs_default(wf_knobs_t *out_knobs);
 /* "fuse.attention", "off". USAGE for an unknown name or value, with the nearest match as hint. */
 wf_status_t wf_knobs_set(wf_knobs_t *knobs, const char *name, const char *value) WF_MUST_USE;
-/* The knobs as "name=on name=off ..." in the order of knobs.def, all of them: for fingerprints and locks. */
-void wf_knobs_print(const wf_knobs_t *knobs, wf_text_t *text);
+/* One line "<prefix>memory.reuse on" per knob, sorted by name: for fingerprints and locks. */
+void wf_knobs_print(const wf_knobs_t *knobs, const char *prefix, wf_text_t *text);
 /* Graph passes that a closed knob turns off: one bool per pass of wf_passes(), for wf_pass_options_t.disabled. */
-void wf_knobs_disabled_passes(const wf_knobs_t *knobs, bool *out_disabled, size_t pass_count);
+void wf_knobs_disabled_passes(const wf_knobs_t *knobs, bool *out_disabled);
 
 typedef struct wf_space {
     wf_arena_t arena;
@@ -125,7 +125,9 @@ typedef struct wf_route {
 /* Solves for the present cost_ns of choices. Conversions are priced once per value and layout, however many consumers want
  * it. Deterministic. INTERNAL when there is no finite route. On failure *out_route is empty. */
 wf_status_t wf_space_solve(wf_space_t *space, wf_route_t *out_route) WF_MUST_USE;
-/* The `count` cheapest distinct routes found by changing one choice at a time (min-marginals), cheapest first. */
+/* Up to `count` distinct routes: the best one, then for the next cheapest (group, layouts) that is not part of it the best
+ * route that has it, and so on, cheapest first. out_routes has room for `count`; the first *out_count are the caller's to
+ * deinit. On failure none is. A choice that differs in its tactic alone is not a route of its own here: swap it by hand. */
 wf_status_t wf_space_solve_k(wf_space_t *space, size_t count, wf_route_t *out_routes, size_t *out_count) WF_MUST_USE;
 void wf_route_deinit(wf_route_t *route);
 /* Checks what a route promises: every node covered exactly once, choices usable, operands made before they are used.

@@ -1,516 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Space: selection as a PBQP.
- *
- * A label of a node is an option: a group that covers the node and the cheapest choice of one combination of
- * layouts. The group's root carries the time. Between a producer and its only consumer an edge says: the same
- * option (the value stays inside the group), or a conversion between the layouts of both, or infinity where
- * one of them claims the other. A value with several consumers gets a node of its own, whose labels are sets
- * of layouts in which the value is there. Its edge to the producer carries the conversions, its edges to
- * consumers only forbid, so that a conversion which several consumers share is paid once. Graph inputs and
- * outputs are row-major.
- */
+/* Space: the best route, and the next best ones. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/compiler.h"
-#include "route/pbqp.h"
-#include "route/space_internal.h"
+#include "route/model.h"
 
-/* R2 costs the cube of this; past 64 labels what is dropped was never part of a best route of our corpus. */
-#define MAX_LABELS 64u
-#define LAYOUT_SETS (1u << WF_LAYOUT_COUNT)
-
-typedef struct option {
-    uint32_t group, choice;
-    double cost_ns;
-} option_t;
-
-typedef struct model {
-    wf_space_t *space;
-    const wf_graph_t *graph;
-    wf_arena_t arena;
-    WF_VEC(option_t) options;
-    uint32_t *option_first; /* per group, and the end */
-    bool *dropped;          /* per option */
-    uint32_t *label_first;  /* per position, and the end */
-    uint32_t *labels;       /* options */
-    double *costs;          /* one per label */
-    wf_pbqp_t *pbqp;
-    WF_VEC(double) table; /* scratch */
-} model_t;
-
-static const wf_group_t *option_group(const model_t *model, uint32_t option)
-{
-    return &model->space->groups.items[model->options.items[option].group];
-}
-
-static const wf_choice_t *option_choice(const model_t *model, uint32_t option)
-{
-    const wf_space_problem_t *entry = &model->space->problems.items[option_group(model, option)->problem];
-    return &entry->choices.items[model->options.items[option].choice];
-}
-
-/* ---- Options ---- */
-
-/* The cheapest usable choice of every signature, by rising tactic id (the order of choices). */
-static uint32_t cheapest_choices(const wf_space_problem_t *entry, uint32_t *best, uint32_t *out_choices)
-{
-    for (uint32_t s = 0; s < entry->signature_count; s++) {
-        best[s] = WF_NO_CHOICE;
-    }
-    for (uint32_t i = 0; i < entry->choices.count; i++) {
-        const wf_choice_t *choice = &entry->choices.items[i];
-        uint32_t *slot = &best[choice->signature];
-        if (wf_choice_usable(choice) && !isinf(choice->cost_ns) &&
-            (*slot == WF_NO_CHOICE || choice->cost_ns < entry->choices.items[*slot].cost_ns)) {
-            *slot = i;
-        }
-    }
-    uint32_t count = 0;
-    for (uint32_t i = 0; i < entry->choices.count; i++) {
-        if (best[entry->choices.items[i].signature] == i) {
-            out_choices[count++] = i;
-        }
-    }
-    return count;
-}
-
-static wf_status_t options_make(model_t *model)
-{
-    const wf_space_t *space = model->space;
-    size_t group_count = space->groups.count, most = 0;
-    for (size_t p = 0; p < space->problems.count; p++) {
-        most = WF_MAX(most, space->problems.items[p].choices.count);
-    }
-    uint32_t *best, *choices;
-    WF_TRY(wf_arena_alloc(&model->arena, most, sizeof *best, &best));
-    WF_TRY(wf_arena_alloc(&model->arena, most, sizeof *choices, &choices));
-    WF_TRY(wf_arena_alloc(&model->arena, group_count + 1, sizeof *model->option_first, &model->option_first));
-    for (size_t g = 0; g < group_count; g++) {
-        const wf_space_problem_t *entry = &space->problems.items[space->groups.items[g].problem];
-        uint32_t count = cheapest_choices(entry, best, choices);
-        for (uint32_t i = 0; i < count; i++) {
-            option_t option = {.group = (uint32_t)g,
-                               .choice = choices[i],
-                               .cost_ns = entry->choices.items[choices[i]].cost_ns};
-            WF_TRY(wf_vec_push(space->allocator, &model->options, &option));
-        }
-        if (model->options.count >= UINT32_MAX) {
-            return WF_ERROR(MODEL_LIMIT, "the space has too many options");
-        }
-        model->option_first[g + 1] = (uint32_t)model->options.count;
-    }
-    return wf_arena_alloc(&model->arena, model->options.count, sizeof *model->dropped, &model->dropped);
-}
-
-/* ---- Labels ---- */
-
-typedef struct ranked {
-    double score;
-    uint32_t option;
-} ranked_t;
-
-static int compare_ranked(const void *a, const void *b)
-{
-    const ranked_t *x = a, *y = b;
-    if (x->score != y->score) {
-        return x->score < y->score ? -1 : 1;
-    }
-    return x->option < y->option ? -1 : x->option > y->option;
-}
-
-static uint32_t label_count_of(const model_t *model, wf_node_id node)
-{
-    const wf_space_t *space = model->space;
-    uint32_t count = 0;
-    for (uint32_t i = space->group_first[node]; i < space->group_first[node + 1]; i++) {
-        uint32_t group = space->group_items[i];
-        for (uint32_t o = model->option_first[group]; o < model->option_first[group + 1]; o++) {
-            count += !model->dropped[o];
-        }
-    }
-    return count;
-}
-
-/* The cheapest option that covers this node alone; its cost is INFINITY when there is none. */
-static double cheapest_alone(const model_t *model, wf_node_id node)
-{
-    const wf_space_t *space = model->space;
-    double least = INFINITY;
-    for (uint32_t i = space->group_first[node]; i < space->group_first[node + 1]; i++) {
-        uint32_t group = space->group_items[i];
-        if (space->groups.items[group].node_count == 1 &&
-            model->option_first[group] < model->option_first[group + 1]) {
-            for (uint32_t o = model->option_first[group]; o < model->option_first[group + 1]; o++) {
-                least = fmin(least, model->options.items[o].cost_ns);
-            }
-        }
-    }
-    return least;
-}
-
-/* Drops all but the MAX_LABELS options of the node that save most against its nodes alone. The cheapest one
- * alone stays, so that some route is left. */
-static wf_status_t drop_labels(model_t *model, wf_node_id node, uint32_t count)
-{
-    const wf_space_t *space = model->space;
-    ranked_t *ranked;
-    WF_TRY(wf_alloc(space->allocator, count, sizeof *ranked, &ranked));
-    uint32_t next = 0;
-    for (uint32_t i = space->group_first[node]; i < space->group_first[node + 1]; i++) {
-        uint32_t g = space->group_items[i];
-        const wf_group_t *group = &space->groups.items[g];
-        double alone = 0;
-        for (uint32_t n = 0; n < group->node_count; n++) {
-            alone += cheapest_alone(model, group->nodes[n]);
-        }
-        for (uint32_t o = model->option_first[g]; o < model->option_first[g + 1]; o++) {
-            if (!model->dropped[o]) {
-                double cost_ns = model->options.items[o].cost_ns;
-                bool keep = isinf(alone) || (group->node_count == 1 && cost_ns == alone);
-                ranked[next++] = (ranked_t){.score = keep ? -(double)INFINITY : cost_ns - alone, .option = o};
-            }
-        }
-    }
-    qsort(ranked, next, sizeof *ranked, compare_ranked);
-    for (uint32_t i = MAX_LABELS; i < next; i++) {
-        model->dropped[ranked[i].option] = true;
-    }
-    wf_free(space->allocator, ranked, count, sizeof *ranked);
-    return WF_OK;
-}
-
-static wf_status_t labels_make(model_t *model)
-{
-    const wf_space_t *space = model->space;
-    const wf_graph_t *graph = model->graph;
-    size_t nodes = graph->order.count, total = 0;
-    for (size_t i = 0; i < nodes; i++) {
-        uint32_t count = label_count_of(model, graph->order.items[i]);
-        if (count > MAX_LABELS) {
-            WF_TRY(drop_labels(model, graph->order.items[i], count));
-        }
-    }
-    WF_TRY(wf_arena_alloc(&model->arena, nodes + 1, sizeof *model->label_first, &model->label_first));
-    for (size_t i = 0; i < nodes; i++) {
-        uint32_t count = label_count_of(model, graph->order.items[i]);
-        if (count == 0) {
-            return WF_ERROR(INTERNAL, "every tactic of node %s is ruled out",
-                            wf_node_name(graph, graph->order.items[i]));
-        }
-        total += count;
-        if (total >= UINT32_MAX) {
-            return WF_ERROR(MODEL_LIMIT, "the space has too many labels");
-        }
-        model->label_first[i + 1] = (uint32_t)total;
-    }
-    WF_TRY(wf_arena_alloc(&model->arena, total, sizeof *model->labels, &model->labels));
-    WF_TRY(wf_arena_alloc(&model->arena, total, sizeof *model->costs, &model->costs));
-    uint32_t next = 0;
-    for (size_t i = 0; i < nodes; i++) {
-        wf_node_id node = graph->order.items[i];
-        for (uint32_t k = space->group_first[node]; k < space->group_first[node + 1]; k++) {
-            uint32_t group = space->group_items[k];
-            for (uint32_t o = model->option_first[group]; o < model->option_first[group + 1]; o++) {
-                if (!model->dropped[o]) {
-                    bool root = space->groups.items[group].nodes[0] == node;
-                    model->costs[next] = root ? model->options.items[o].cost_ns : 0;
-                    model->labels[next++] = o;
-                }
-            }
-        }
-    }
-    assert(next == total);
-    return WF_OK;
-}
-
-/* ---- One value ---- */
-
-typedef struct flow {
-    wf_value_id value;
-    uint32_t producer;       /* position; WF_NO_NODE: a graph input, row-major */
-    const wf_node_id *users; /* in order, one per input slot */
-    uint32_t user_slots, user_count;
-    bool is_output;
-    uint32_t layouts; /* bit i: some label makes or takes the value in layout i */
-    double convert[WF_LAYOUT_COUNT][WF_LAYOUT_COUNT]; /* NAN: not asked yet */
-} flow_t;
-
-static uint32_t producer_makes(const model_t *model, const flow_t *flow, uint32_t label)
-{
-    uint32_t option = model->labels[label];
-    return wf_group_makes(model->space, option_group(model, option), option_choice(model, option),
-                          flow->value);
-}
-
-static uint32_t user_needs(const model_t *model, const flow_t *flow, wf_node_id user, uint32_t label)
-{
-    uint32_t option = model->labels[label];
-    const wf_group_t *group = option_group(model, option);
-    return wf_group_needs(model->space, group, option_choice(model, option), wf_group_member(group, user),
-                          flow->value);
-}
-
-/* The distinct user after slot *at, in order; WF_NO_NODE at the end. */
-static wf_node_id next_user(const flow_t *flow, uint32_t *at)
-{
-    if (*at >= flow->user_slots) {
-        return WF_NO_NODE;
-    }
-    wf_node_id user = flow->users[*at];
-    while (*at < flow->user_slots && flow->users[*at] == user) {
-        ++*at;
-    }
-    return user;
-}
-
-static flow_t flow_start(const model_t *model, wf_value_id value)
-{
-    const wf_space_t *space = model->space;
-    const wf_value_t *v = wf_graph_value(model->graph, value);
-    flow_t flow = {.value = value,
-                   .producer = v->producer == WF_NO_NODE ? WF_NO_NODE : space->position[v->producer],
-                   .users = space->uses.items + space->uses.first[value],
-                   .user_slots = space->uses.first[value + 1] - space->uses.first[value],
-                   .is_output = v->is_output};
-    for (uint32_t at = 0; next_user(&flow, &at) != WF_NO_NODE;) {
-        flow.user_count++;
-    }
-    flow.layouts = flow.is_output || flow.producer == WF_NO_NODE ? 1u << WF_LAYOUT_ROW : 0;
-    if (flow.producer != WF_NO_NODE) {
-        for (uint32_t l = model->label_first[flow.producer]; l < model->label_first[flow.producer + 1]; l++) {
-            uint32_t layout = producer_makes(model, &flow, l);
-            flow.layouts |= layout < WF_LAYOUT_COUNT ? 1u << layout : 0;
-        }
-    }
-    for (uint32_t at = 0, user; (user = next_user(&flow, &at)) != WF_NO_NODE;) {
-        uint32_t position = space->position[user];
-        for (uint32_t l = model->label_first[position]; l < model->label_first[position + 1]; l++) {
-            flow.layouts |= user_needs(model, &flow, user, l);
-        }
-    }
-    for (uint32_t i = 0; i < WF_LAYOUT_COUNT * WF_LAYOUT_COUNT; i++) {
-        flow.convert[i / WF_LAYOUT_COUNT][i % WF_LAYOUT_COUNT] = NAN;
-    }
-    return flow;
-}
-
-/* Adds conversions from one layout to every layout of a set. */
-static wf_status_t convert_to_set(model_t *model, flow_t *flow, uint32_t from, uint32_t set, double *cost_ns)
-{
-    for (uint32_t to = 0; to < WF_LAYOUT_COUNT; to++) {
-        if (to == from || !(set >> to & 1)) {
-            continue;
-        }
-        double *convert = &flow->convert[from][to];
-        if (isnan(*convert)) {
-            WF_TRY(wf_space_convert_cost(model->space, flow->value, (wf_layout_t)from, (wf_layout_t)to,
-                                         convert));
-        }
-        *cost_ns += *convert;
-    }
-    return WF_OK;
-}
-
-/* The value has at most one consumer and no edge: what converting costs goes to the node's own labels. */
-static wf_status_t flow_unary(model_t *model, flow_t *flow)
-{
-    if (flow->producer == WF_NO_NODE && flow->user_count == 1 && !flow->is_output) {
-        uint32_t position = model->space->position[flow->users[0]];
-        for (uint32_t l = model->label_first[position]; l < model->label_first[position + 1]; l++) {
-            uint32_t needs = user_needs(model, flow, flow->users[0], l);
-            WF_TRY(convert_to_set(model, flow, WF_LAYOUT_ROW, needs, &model->costs[l]));
-        }
-    } else if (flow->producer != WF_NO_NODE && flow->user_count == 0 && flow->is_output) {
-        for (uint32_t l = model->label_first[flow->producer]; l < model->label_first[flow->producer + 1];
-             l++) {
-            uint32_t makes = producer_makes(model, flow, l);
-            if (makes < WF_LAYOUT_COUNT) {
-                WF_TRY(convert_to_set(model, flow, makes, 1u << WF_LAYOUT_ROW, &model->costs[l]));
-            }
-        }
-    }
-    return WF_OK;
-}
-
-/* Makes room for a table of entries doubles, all zero. */
-static wf_status_t table_start(model_t *model, size_t entries)
-{
-    if (entries > model->table.capacity) {
-        wf_vec_deinit(model->space->allocator, &model->table);
-        WF_TRY(wf_alloc(model->space->allocator, entries, sizeof *model->table.items, &model->table.items));
-        model->table.capacity = entries;
-    }
-    memset(model->table.items, 0, entries * sizeof *model->table.items);
-    return WF_OK;
-}
-
-static wf_status_t edge_add(model_t *model, uint32_t u, uint32_t v, size_t entries)
-{
-    for (size_t i = 0; i < entries; i++) {
-        if (model->table.items[i] != 0) {
-            return wf_pbqp_add_edge(model->pbqp, u, v, model->table.items);
-        }
-    }
-    return WF_OK; /* says nothing */
-}
-
-/* Producer and only consumer. */
-static wf_status_t flow_pair(model_t *model, flow_t *flow)
-{
-    wf_node_id user = flow->users[0];
-    uint32_t u = flow->producer, v = model->space->position[user];
-    uint32_t u_first = model->label_first[u], v_first = model->label_first[v];
-    uint32_t u_labels = model->label_first[u + 1] - u_first, v_labels = model->label_first[v + 1] - v_first;
-    WF_TRY(table_start(model, (size_t)u_labels * v_labels));
-    uint32_t needs[MAX_LABELS];
-    for (uint32_t j = 0; j < v_labels; j++) {
-        needs[j] = user_needs(model, flow, user, v_first + j);
-    }
-    double *cost_ns = model->table.items;
-    for (uint32_t i = 0; i < u_labels; i++) {
-        uint32_t makes = producer_makes(model, flow, u_first + i);
-        for (uint32_t j = 0; j < v_labels; j++, cost_ns++) {
-            if (model->labels[u_first + i] == model->labels[v_first + j]) {
-                continue;
-            }
-            if (makes == WF_LAYOUT_COUNT || needs[j] == 0) {
-                *cost_ns = INFINITY; /* inside one's group, outside the other's */
-            } else {
-                WF_TRY(convert_to_set(model, flow, makes, needs[j], cost_ns));
-            }
-        }
-    }
-    return edge_add(model, u, v, (size_t)u_labels * v_labels);
-}
-
-/* Non-empty subsets of the layouts, by rising number. */
-static uint32_t list_sets(uint32_t layouts, uint32_t out_sets[LAYOUT_SETS])
-{
-    uint32_t count = 0;
-    for (uint32_t set = 1; set < LAYOUT_SETS; set++) {
-        if ((set & ~layouts) == 0) {
-            out_sets[count++] = set;
-        }
-    }
-    return count;
-}
-
-static wf_status_t flow_shared(model_t *model, flow_t *flow)
-{
-    uint32_t sets[LAYOUT_SETS];
-    uint32_t set_count = list_sets(flow->layouts, sets);
-    double own[LAYOUT_SETS] = {0};
-    for (uint32_t s = 0; s < set_count; s++) {
-        bool row = sets[s] >> WF_LAYOUT_ROW & 1;
-        if ((flow->is_output || flow->producer == WF_NO_NODE) && !row) {
-            own[s] = INFINITY;
-        } else if (flow->producer == WF_NO_NODE) {
-            WF_TRY(convert_to_set(model, flow, WF_LAYOUT_ROW, sets[s], &own[s]));
-        }
-    }
-    uint32_t hub;
-    WF_TRY(wf_pbqp_add_node(model->pbqp, own, set_count, &hub));
-    if (flow->producer != WF_NO_NODE) {
-        uint32_t first = model->label_first[flow->producer], end = model->label_first[flow->producer + 1];
-        WF_TRY(table_start(model, (size_t)(end - first) * set_count));
-        double *cost_ns = model->table.items;
-        for (uint32_t l = first; l < end; l++) {
-            uint32_t makes = producer_makes(model, flow, l);
-            for (uint32_t s = 0; s < set_count; s++, cost_ns++) {
-                if (makes == WF_LAYOUT_COUNT || !(sets[s] >> makes & 1)) {
-                    *cost_ns = INFINITY;
-                } else {
-                    WF_TRY(convert_to_set(model, flow, makes, sets[s], cost_ns));
-                }
-            }
-        }
-        WF_TRY(edge_add(model, flow->producer, hub, (size_t)(end - first) * set_count));
-    }
-    for (uint32_t at = 0, user; (user = next_user(flow, &at)) != WF_NO_NODE;) {
-        uint32_t position = model->space->position[user];
-        uint32_t first = model->label_first[position], end = model->label_first[position + 1];
-        WF_TRY(table_start(model, (size_t)(end - first) * set_count));
-        double *cost_ns = model->table.items;
-        for (uint32_t l = first; l < end; l++) {
-            uint32_t needs = user_needs(model, flow, user, l);
-            for (uint32_t s = 0; s < set_count; s++, cost_ns++) {
-                *cost_ns = needs != 0 && (needs & ~sets[s]) == 0 ? 0 : (double)INFINITY;
-            }
-        }
-        WF_TRY(edge_add(model, position, hub, (size_t)(end - first) * set_count));
-    }
-    return WF_OK;
-}
-
-static bool is_unary(const flow_t *flow)
-{
-    uint32_t ends = flow->user_count + flow->is_output + (flow->producer != WF_NO_NODE);
-    return ends <= 1 || (flow->producer != WF_NO_NODE && flow->user_count == 0) ||
-           (flow->producer == WF_NO_NODE && flow->user_count == 1 && !flow->is_output);
-}
-
-static wf_status_t flow_edges(model_t *model, flow_t *flow)
-{
-    if (is_unary(flow)) {
-        return WF_OK;
-    }
-    if (flow->producer != WF_NO_NODE && flow->user_count == 1 && !flow->is_output) {
-        return flow_pair(model, flow);
-    }
-    bool one_layout = (flow->layouts & (flow->layouts - 1)) == 0;
-    return one_layout ? WF_OK : flow_shared(model, flow);
-}
-
-/* Calls fn for every value that runs through the graph, in order. */
-static wf_status_t each_flow(model_t *model, wf_status_t (*fn)(model_t *model, flow_t *flow))
-{
-    const wf_graph_t *graph = model->graph;
-    for (size_t i = 0; i < graph->inputs.count; i++) {
-        if (wf_graph_value(graph, graph->inputs.items[i])->constant == NULL) {
-            flow_t flow = flow_start(model, graph->inputs.items[i]);
-            WF_TRY(fn(model, &flow));
-        }
-    }
-    for (size_t i = 0; i < graph->order.count; i++) {
-        const wf_node_t *node = wf_graph_node(graph, graph->order.items[i]);
-        for (uint32_t k = 0; k < node->output_count; k++) {
-            if (node->outputs[k] != WF_NO_VALUE) {
-                flow_t flow = flow_start(model, node->outputs[k]);
-                WF_TRY(fn(model, &flow));
-            }
-        }
-    }
-    return WF_OK;
-}
-
-/* ---- The model ---- */
-
-static void model_deinit(model_t *model)
-{
-    wf_pbqp_destroy(model->pbqp);
-    wf_vec_deinit(model->space->allocator, &model->options);
-    wf_vec_deinit(model->space->allocator, &model->table);
-    wf_arena_deinit(&model->arena);
-}
-
-static wf_status_t model_init(model_t *model, wf_space_t *space)
-{
-    *model = (model_t){.space = space, .graph = space->graph};
-    wf_arena_init(&model->arena, space->allocator);
-    WF_TRY(options_make(model));
-    WF_TRY(labels_make(model));
-    WF_TRY(each_flow(model, flow_unary));
-    WF_TRY(wf_pbqp_create(space->allocator, &model->pbqp));
-    for (size_t i = 0; i < model->graph->order.count; i++) {
-        uint32_t first = model->label_first[i], id;
-        WF_TRY(wf_pbqp_add_node(model->pbqp, &model->costs[first], model->label_first[i + 1] - first, &id));
-    }
-    return each_flow(model, flow_edges);
-}
-
-static wf_status_t route_make(const model_t *model, const uint32_t *labels,
+static wf_status_t route_make(const wf_model_t *model, const uint32_t *labels,
                               const wf_pbqp_solution_t *solution, wf_route_t *out_route)
 {
     const wf_graph_t *graph = model->graph;
@@ -523,11 +20,11 @@ static wf_status_t route_make(const model_t *model, const uint32_t *labels,
         count = 0;
         for (size_t i = 0; i < graph->order.count; i++) {
             uint32_t option = model->labels[model->label_first[i] + labels[i]];
-            if (wf_group_last(option_group(model, option)) != graph->order.items[i]) {
+            if (wf_group_last(wf_option_group(model, option)) != graph->order.items[i]) {
                 continue;
             }
             if (pass == 1) {
-                const option_t *o = &model->options.items[option];
+                const wf_option_t *o = &model->options.items[option];
                 out_route->items[count] = (wf_route_item_t){.group = o->group, .choice = o->choice};
             }
             count++;
@@ -545,8 +42,8 @@ static wf_status_t route_make(const model_t *model, const uint32_t *labels,
 wf_status_t wf_space_solve(wf_space_t *space, wf_route_t *out_route)
 {
     *out_route = (wf_route_t){.allocator = space->allocator};
-    model_t model;
-    wf_status_t status = model_init(&model, space);
+    wf_model_t model;
+    wf_status_t status = wf_model_init(&model, space);
     uint32_t *labels = NULL;
     if (status == WF_OK) {
         status = wf_arena_alloc(&model.arena, wf_pbqp_node_count(model.pbqp), sizeof *labels, &labels);
@@ -558,6 +55,121 @@ wf_status_t wf_space_solve(wf_space_t *space, wf_route_t *out_route)
     if (status == WF_OK) {
         status = route_make(&model, labels, &solution, out_route);
     }
-    model_deinit(&model);
+    wf_model_deinit(&model);
+    return status;
+}
+
+/* ---- The next best ---- */
+
+/* A label that is not part of the best route, at the root of its group, with the least cost of a route that
+ * has it. */
+typedef struct candidate {
+    double cost_ns;
+    uint32_t node, label;
+} candidate_t;
+
+static int compare_candidates(const void *a, const void *b)
+{
+    const candidate_t *x = a, *y = b;
+    if (x->cost_ns != y->cost_ns) {
+        return x->cost_ns < y->cost_ns ? -1 : 1;
+    }
+    if (x->node != y->node) {
+        return x->node < y->node ? -1 : 1;
+    }
+    return x->label < y->label ? -1 : x->label > y->label;
+}
+
+/* The candidates, cheapest first, in an array of as many as there are labels. */
+static wf_status_t list_candidates(wf_model_t *model, const uint32_t *labels, candidate_t **out_items,
+                                   size_t *out_count)
+{
+    const wf_graph_t *graph = model->graph;
+    size_t nodes = graph->order.count, label_count = model->label_first[nodes];
+    double *marginals;
+    WF_TRY(wf_arena_alloc(&model->arena, wf_pbqp_label_count(model->pbqp), sizeof *marginals, &marginals));
+    WF_TRY(wf_arena_alloc(&model->arena, label_count, sizeof **out_items, out_items));
+    WF_TRY(wf_pbqp_all_min_marginals(model->pbqp, marginals));
+    *out_count = 0;
+    for (uint32_t i = 0; i < nodes; i++) {
+        for (uint32_t l = model->label_first[i]; l < model->label_first[i + 1]; l++) {
+            bool root = wf_option_group(model, model->labels[l])->nodes[0] == graph->order.items[i];
+            uint32_t label = l - model->label_first[i];
+            if (root && label != labels[i] && !isinf(marginals[l])) {
+                (*out_items)[(*out_count)++] =
+                    (candidate_t){.cost_ns = marginals[l], .node = i, .label = label};
+            }
+        }
+    }
+    if (*out_count > 1) {
+        qsort(*out_items, *out_count, sizeof **out_items, compare_candidates);
+    }
+    return WF_OK;
+}
+
+static bool same_route(const wf_route_t *a, const wf_route_t *b)
+{
+    return a->count == b->count && memcmp(a->items, b->items, a->count * sizeof *a->items) == 0;
+}
+
+/* Solves with the candidate's label given and keeps the route when it is a new one. */
+static wf_status_t try_candidate(wf_model_t *model, const candidate_t *candidate, uint32_t *labels,
+                                 wf_route_t *routes, size_t *count)
+{
+    wf_pbqp_solution_t solution;
+    WF_TRY(wf_pbqp_solve_with(model->pbqp, candidate->node, candidate->label, labels, &solution));
+    if (isinf(solution.cost)) {
+        return WF_OK;
+    }
+    wf_route_t *route = &routes[*count];
+    WF_TRY(route_make(model, labels, &solution, route));
+    for (size_t r = 0; r < *count; r++) {
+        if (same_route(route, &routes[r])) {
+            wf_route_deinit(route);
+            return WF_OK;
+        }
+    }
+    ++*count;
+    return WF_OK;
+}
+
+static wf_status_t solve_k(wf_model_t *model, size_t count, wf_route_t *routes, size_t *out_count)
+{
+    uint32_t *labels;
+    WF_TRY(wf_arena_alloc(&model->arena, wf_pbqp_node_count(model->pbqp), sizeof *labels, &labels));
+    wf_pbqp_solution_t solution;
+    WF_TRY(wf_pbqp_solve(model->pbqp, labels, &solution));
+    WF_TRY(route_make(model, labels, &solution, &routes[0]));
+    *out_count = 1;
+    candidate_t *candidates;
+    size_t candidate_count;
+    WF_TRY(list_candidates(model, labels, &candidates, &candidate_count));
+    for (size_t c = 0; c < candidate_count && *out_count < count; c++) {
+        WF_TRY(try_candidate(model, &candidates[c], labels, routes, out_count));
+    }
+    return WF_OK;
+}
+
+wf_status_t wf_space_solve_k(wf_space_t *space, size_t count, wf_route_t *out_routes, size_t *out_count)
+{
+    *out_count = 0;
+    for (size_t r = 0; r < count; r++) {
+        out_routes[r] = (wf_route_t){.allocator = space->allocator};
+    }
+    if (count == 0) {
+        return WF_OK;
+    }
+    wf_model_t model;
+    wf_status_t status = wf_model_init(&model, space);
+    if (status == WF_OK) {
+        status = solve_k(&model, count, out_routes, out_count);
+    }
+    wf_model_deinit(&model);
+    if (status != WF_OK) {
+        for (size_t r = 0; r < count; r++) {
+            wf_route_deinit(&out_routes[r]);
+        }
+        *out_count = 0;
+    }
     return status;
 }

@@ -10,8 +10,8 @@
 #include "base/parallel.h"
 #include "runtime/engine.h"
 
-/* An arena of at least this size is aligned to and advised for 2 MB pages: stream 25.3 against 23.6 GB/s, far reads 7.2
- * against 10.1 ns (cpu notes, 2 vCPU Xeon). */
+/* An arena of at least this size is aligned to and advised for 2 MB pages: stream 25.3 against 23.6 GB/s, far
+ * reads 7.2 against 10.1 ns (cpu notes, 2 vCPU Xeon). */
 #define HUGE_PAGE_BYTES ((size_t)2 << 20)
 
 /* A binding that depends on the caller's buffers. */
@@ -87,8 +87,10 @@ static wf_status_t bind_steps(wf_context_t *context)
         const wf_engine_binding_t *binds = &engine->image.binds[step->first_bind];
         bound_step_t *bound = &context->steps[s];
         *bound = (bound_step_t){.prepared = prepared, .views = views, .copy_bytes = binds[0].bytes};
-        if (step->workspace_bytes > 0) bound->workspace = context->arena + step->workspace_offset;
-        for (uint32_t b = 0; b < step->operand_count + step->output_count; b++) bind_view(context, &binds[b], views++);
+        if (step->workspace_bytes > 0)
+            bound->workspace = context->arena + step->workspace_offset;
+        for (uint32_t b = 0; b < step->operand_count + step->output_count; b++)
+            bind_view(context, &binds[b], views++);
     }
     return WF_OK;
 }
@@ -97,8 +99,10 @@ static wf_status_t make_arena(wf_context_t *context)
 {
     context->arena_bytes = WF_MAX(context->spec->arena_bytes, (uint64_t)WF_ENGINE_ALIGN);
     context->arena_alignment = context->arena_bytes >= HUGE_PAGE_BYTES ? HUGE_PAGE_BYTES : WF_ENGINE_ALIGN;
-    WF_TRY(wf_alloc_aligned(context->allocator, context->arena_bytes, 1, context->arena_alignment, &context->arena));
-    if (context->arena_alignment == HUGE_PAGE_BYTES) (void)madvise(context->arena, context->arena_bytes, MADV_HUGEPAGE);
+    WF_TRY(wf_alloc_aligned(context->allocator, context->arena_bytes, 1, context->arena_alignment,
+                            &context->arena));
+    if (context->arena_alignment == HUGE_PAGE_BYTES)
+        (void)madvise(context->arena, context->arena_bytes, MADV_HUGEPAGE);
     memset(context->arena, 0, context->arena_bytes); /* first touch here, not in the first run */
     return WF_OK;
 }
@@ -116,7 +120,8 @@ wf_status_t wf_context_create(const wf_engine_t *engine, size_t spec, wf_context
     context->allocator = engine->allocator;
     wf_arena_init(&context->memory, engine->allocator);
     wf_status_t status = make_arena(context);
-    if (status == WF_OK) status = bind_steps(context);
+    if (status == WF_OK)
+        status = bind_steps(context);
     if (status == WF_OK) {
         status = wf_pool_create(engine->thread_count, engine->openmp, engine->allocator, &context->pool);
     }
@@ -131,7 +136,8 @@ wf_status_t wf_context_create(const wf_engine_t *engine, size_t spec, wf_context
 
 void wf_context_destroy(wf_context_t *context)
 {
-    if (context == NULL) return;
+    if (context == NULL)
+        return;
     wf_pool_destroy(context->pool);
     wf_free_aligned(context->allocator, context->arena, context->arena_bytes, 1, context->arena_alignment);
     wf_arena_deinit(&context->memory);
@@ -143,12 +149,15 @@ static wf_status_t check_fixed_inputs(const wf_context_t *context, const void *c
     const wf_image_t *image = &context->engine->image;
     for (uint32_t i = 0; i < context->spec->input_count; i++) {
         const wf_engine_port_t *port = &image->ports[context->spec->first_input + i];
-        if (port->fixed == 0) continue;
+        if (port->fixed == 0)
+            continue;
         const wf_engine_constant_t *constant = &image->constants[port->fixed - 1];
-        if (constant->bytes > 0 && memcmp(inputs[i], constant_data(context->engine, port->fixed - 1), constant->bytes) != 0) {
-            return wf_status_hinted(WF_ERROR(INPUT_MISMATCH, "input %s has another value than the one the engine was built for",
-                                             image->strings + port->name),
-                                    "its value decides shapes inside the model: build an engine for this value");
+        if (constant->bytes > 0 &&
+            memcmp(inputs[i], constant_data(context->engine, port->fixed - 1), constant->bytes) != 0) {
+            return wf_status_hinted(
+                WF_ERROR(INPUT_MISMATCH, "input %s has another value than the one the engine was built for",
+                         image->strings + port->name),
+                "its value decides shapes inside the model: build an engine for this value");
         }
     }
     return WF_OK;
@@ -158,17 +167,20 @@ static wf_status_t run_step(const wf_context_t *context, const bound_step_t *ste
 {
     const wf_prepared_t *prepared = step->prepared;
     if (prepared->kernel == NULL) {
-        if (step->copy_bytes > 0) memcpy(step->views[1].data, step->views[0].data, step->copy_bytes);
+        if (step->copy_bytes > 0)
+            memcpy(step->views[1].data, step->views[0].data, step->copy_bytes);
         return WF_OK;
     }
     wf_status_t status = prepared->source->launch(prepared->self, prepared->kernel, step->views,
-                                                  step->views + prepared->step->operand_count, step->workspace,
-                                                  &context->parallel);
-    if (status == WF_OK) return WF_OK;
+                                                  step->views + prepared->step->operand_count,
+                                                  step->workspace, &context->parallel);
+    if (status == WF_OK)
+        return WF_OK;
     return wf_status_annotated(status, "node %s", context->engine->image.strings + prepared->step->nodes);
 }
 
-static wf_status_t run(wf_context_t *context, const void *const *inputs, void *const *outputs, uint64_t *out_step_ns)
+static wf_status_t run(wf_context_t *context, const void *const *inputs, void *const *outputs,
+                       uint64_t *out_step_ns)
 {
     WF_TRY(check_fixed_inputs(context, inputs));
     for (size_t i = 0; i < context->patch_count; i++) {

@@ -10,32 +10,39 @@
 
 /* ---- preparing steps ---- */
 
-/* Bytes that an operand or output occupies in the tactic's layout with the binding's stride; false when the binding's
- * range is smaller: the file is untrusted, and a kernel must never be sent outside it. */
-static bool bind_holds(const wf_engine_binding_t *bind, const wf_type_t *type, wf_layout_t layout, bool strided_ok)
+/* Bytes that an operand or output occupies in the tactic's layout with the binding's stride; false when the
+ * binding's range is smaller: the file is untrusted, and a kernel must never be sent outside it. */
+static bool bind_holds(const wf_engine_binding_t *bind, const wf_type_t *type, wf_layout_t layout,
+                       bool strided_ok)
 {
     int64_t elems = wf_layout_elems(type, layout);
     int64_t stride = bind->row_stride_elems, row = type->rank >= 2 ? type->dims[1] : 0;
     uint64_t bits = wf_dtype_bits(type->dtype);
     size_t needed_bits;
-    if (!wf_layout_exists(type, layout) || elems < 0) return false;
+    if (!wf_layout_exists(type, layout) || elems < 0)
+        return false;
     if (stride != 0 && elems > 0) {
         int64_t span;
-        if (!strided_ok || layout != WF_LAYOUT_LAST || stride < row || bits % 8 != 0) return false;
-        if (!wf_i64_mul(elems / row - 1, stride, &span) || !wf_i64_add(span, row, &elems)) return false;
+        if (!strided_ok || layout != WF_LAYOUT_LAST || stride < row || bits % 8 != 0)
+            return false;
+        if (!wf_i64_mul(elems / row - 1, stride, &span) || !wf_i64_add(span, row, &elems))
+            return false;
     }
-    if (!wf_size_mul((size_t)elems, bits, &needed_bits)) return false;
+    if (!wf_size_mul((size_t)elems, bits, &needed_bits))
+        return false;
     return bind->bytes >= needed_bits / 8 + (needed_bits % 8 != 0);
 }
 
 static wf_status_t damaged_step(const wf_engine_t *engine, const wf_prepared_t *prepared)
 {
-    return wf_status_hinted(WF_ERROR(ENGINE_INVALID, "engine file is damaged: the step of %s does not fit its problem %s",
+    return wf_status_hinted(WF_ERROR(ENGINE_INVALID,
+                                     "engine file is damaged: the step of %s does not fit its problem %s",
                                      engine->image.strings + prepared->step->nodes, prepared->problem->text),
                             "build the engine again from its model");
 }
 
-static wf_status_t check_step(const wf_engine_t *engine, const wf_prepared_t *prepared, const wf_layout_t *layouts)
+static wf_status_t check_step(const wf_engine_t *engine, const wf_prepared_t *prepared,
+                              const wf_layout_t *layouts)
 {
     const wf_problem_t *problem = prepared->problem;
     const wf_engine_step_t *step = prepared->step;
@@ -48,25 +55,30 @@ static wf_status_t check_step(const wf_engine_t *engine, const wf_prepared_t *pr
     for (size_t i = 0; i < problem->operand_count; i++) {
         const wf_problem_operand_t *operand = &problem->operands[i];
         bool absent = operand->type.dtype == WF_DTYPE_NONE;
-        if (absent != (binds[i].kind == WF_BIND_NONE)) return damaged_step(engine, prepared);
-        if (operand->is_const != (binds[i].kind == WF_BIND_CONSTANT)) return damaged_step(engine, prepared);
+        if (absent != (binds[i].kind == WF_BIND_NONE))
+            return damaged_step(engine, prepared);
+        if (operand->is_const != (binds[i].kind == WF_BIND_CONSTANT))
+            return damaged_step(engine, prepared);
         if (operand->is_const) {
             const wf_engine_constant_t *constant = &engine->image.constants[binds[i].index];
             wf_type_t type = wf_image_type(constant->dtype, constant->rank, constant->dims);
-            if (!wf_type_equal(&type, &operand->type) || binds[i].offset != 0) return damaged_step(engine, prepared);
+            if (!wf_type_equal(&type, &operand->type) || binds[i].offset != 0)
+                return damaged_step(engine, prepared);
         } else if (!absent && !bind_holds(&binds[i], &operand->type, layouts[i], needs->reads_strided)) {
             return damaged_step(engine, prepared);
         }
     }
     for (size_t i = 0; i < problem->output_count; i++) {
         const wf_engine_binding_t *bind = &binds[problem->operand_count + i];
-        if (!bind_holds(bind, &problem->outputs[i], layouts[problem->operand_count + i], needs->writes_strided)) {
+        if (!bind_holds(bind, &problem->outputs[i], layouts[problem->operand_count + i],
+                        needs->writes_strided)) {
             return damaged_step(engine, prepared);
         }
     }
     if (needs->must_alias >= 0) {
         const wf_engine_binding_t *operand = &binds[needs->must_alias], *out = &binds[problem->operand_count];
-        if (operand->kind != out->kind || operand->offset != out->offset) return damaged_step(engine, prepared);
+        if (operand->kind != out->kind || operand->offset != out->offset)
+            return damaged_step(engine, prepared);
     }
     return WF_OK;
 }
@@ -88,21 +100,25 @@ static wf_status_t prepare_step(wf_engine_t *engine, wf_prepared_t *prepared)
     const wf_problem_t *problem = prepared->problem;
     wf_layout_t *layouts = NULL;
     wf_tensor_t *constants = NULL;
-    WF_TRY(wf_arena_alloc(&engine->arena, problem->operand_count + problem->output_count, sizeof *layouts, &layouts));
+    WF_TRY(wf_arena_alloc(&engine->arena, problem->operand_count + problem->output_count, sizeof *layouts,
+                          &layouts));
     WF_TRY(prepared->source->query(prepared->self, problem, tactic, layouts, layouts + problem->operand_count,
                                    &prepared->needs));
     WF_TRY(check_step(engine, prepared, layouts));
     WF_TRY(wf_arena_alloc(&engine->arena, problem->operand_count, sizeof *constants, &constants));
     const wf_engine_binding_t *binds = &image->binds[prepared->step->first_bind];
     for (size_t i = 0; i < problem->operand_count; i++) {
-        if (binds[i].kind == WF_BIND_CONSTANT) constants[i] = constant_tensor(image, binds[i].index);
+        if (binds[i].kind == WF_BIND_CONSTANT)
+            constants[i] = constant_tensor(image, binds[i].index);
     }
-    WF_TRY(prepared->source->prepare(prepared->self, problem, tactic, constants, engine->allocator, &prepared->kernel));
+    WF_TRY(prepared->source->prepare(prepared->self, problem, tactic, constants, engine->allocator,
+                                     &prepared->kernel));
     engine->packed_bytes += prepared->needs.packed_bytes;
     bool keeps = prepared->source->keeps_constants != NULL &&
                  prepared->source->keeps_constants(prepared->self, prepared->kernel);
     for (size_t i = 0; i < problem->operand_count; i++) {
-        if (binds[i].kind == WF_BIND_CONSTANT && keeps) engine->constant_kept[binds[i].index] = true;
+        if (binds[i].kind == WF_BIND_CONSTANT && keeps)
+            engine->constant_kept[binds[i].index] = true;
     }
     return WF_OK;
 }
@@ -112,7 +128,8 @@ static void drop_constants(wf_engine_t *engine)
 {
     for (size_t i = 0; engine->mapping.data != NULL && i < engine->image.constant_count; i++) {
         const wf_engine_constant_t *constant = &engine->image.constants[i];
-        if (engine->constant_kept[i]) continue;
+        if (engine->constant_kept[i])
+            continue;
         wf_mapping_drop(engine->image.constant_data + constant->offset, constant->bytes);
     }
 }
@@ -121,14 +138,16 @@ static wf_status_t prepare_all(wf_engine_t *engine)
 {
     const wf_image_t *image = &engine->image;
     WF_TRY(wf_arena_alloc(&engine->arena, image->step_count, sizeof *engine->prepared, &engine->prepared));
-    WF_TRY(wf_arena_alloc(&engine->arena, image->constant_count, sizeof *engine->constant_kept, &engine->constant_kept));
+    WF_TRY(wf_arena_alloc(&engine->arena, image->constant_count, sizeof *engine->constant_kept,
+                          &engine->constant_kept));
     for (size_t i = 0; i < image->step_count; i++) {
         wf_prepared_t *prepared = &engine->prepared[i];
         prepared->step = &image->steps[i];
         if (prepared->step->kind == WF_STEP_COPY) {
             for (uint32_t b = 0; b < 2; b++) {
                 const wf_engine_binding_t *bind = &image->binds[prepared->step->first_bind + b];
-                if (bind->kind == WF_BIND_CONSTANT) engine->constant_kept[bind->index] = true;
+                if (bind->kind == WF_BIND_CONSTANT)
+                    engine->constant_kept[bind->index] = true;
             }
             continue;
         }
@@ -138,7 +157,8 @@ static wf_status_t prepare_all(wf_engine_t *engine)
         }
     }
     for (size_t i = 0; i < image->port_count; i++) {
-        if (image->ports[i].fixed != 0) engine->constant_kept[image->ports[i].fixed - 1] = true;
+        if (image->ports[i].fixed != 0)
+            engine->constant_kept[image->ports[i].fixed - 1] = true;
     }
     drop_constants(engine);
     return WF_OK;
@@ -146,9 +166,10 @@ static wf_status_t prepare_all(wf_engine_t *engine)
 
 /* ---- opening ---- */
 
-/* Tactics decide whether an engine fits (their ids name the CPU tier); another fingerprint only means that the choice was
- * measured elsewhere. */
-static void note_machine(const wf_engine_t *engine, const wf_device_t *device, const wf_engine_options_t *options)
+/* Tactics decide whether an engine fits (their ids name the CPU tier); another fingerprint only means that
+ * the choice was measured elsewhere. */
+static void note_machine(const wf_engine_t *engine, const wf_device_t *device,
+                         const wf_engine_options_t *options)
 {
     wf_text_t here;
     wf_text_init(&here, engine->allocator, 4096);
@@ -179,8 +200,8 @@ static wf_status_t open_image(wf_engine_t *engine, const wf_engine_options_t *op
         const wf_source_t *source = wf_backends_source(engine->backends, i, &self);
         engine->openmp |= source->needs_openmp != NULL && source->needs_openmp(self);
     }
-    wf_log_line(&options->log, WF_LOG_DEBUG, "engine: %zu steps prepared, %zu bytes packed", image->step_count,
-                engine->packed_bytes);
+    wf_log_line(&options->log, WF_LOG_DEBUG, "engine: %zu steps prepared, %zu bytes packed",
+                image->step_count, engine->packed_bytes);
     return WF_OK;
 }
 
@@ -189,14 +210,16 @@ static wf_status_t engine_new(const wf_engine_options_t *options, wf_engine_opti
 {
     static const wf_engine_options_t defaults = {.struct_bytes = sizeof defaults};
     memset(out_options, 0, sizeof *out_options);
-    if (options == NULL) options = &defaults;
+    if (options == NULL)
+        options = &defaults;
     if (options->struct_bytes < offsetof(wf_engine_options_t, thread_count) ||
         options->struct_bytes > sizeof *out_options) {
-        return WF_ERROR(USAGE, "wf_engine_options_t.struct_bytes is %u, this library knows %zu", options->struct_bytes,
-                        sizeof *out_options);
+        return WF_ERROR(USAGE, "wf_engine_options_t.struct_bytes is %u, this library knows %zu",
+                        options->struct_bytes, sizeof *out_options);
     }
     memcpy(out_options, options, options->struct_bytes);
-    if (out_options->allocator.resize == NULL) out_options->allocator = wf_allocator_system();
+    if (out_options->allocator.resize == NULL)
+        out_options->allocator = wf_allocator_system();
     if (out_options->thread_count > WF_THREADS_MAX) {
         return WF_ERROR(USAGE, "%u threads: at most %u", out_options->thread_count, WF_THREADS_MAX);
     }
@@ -210,9 +233,12 @@ static wf_status_t finish_open(wf_engine_t *engine, const wf_engine_options_t *o
                                size_t length, wf_engine_t **out_engine)
 {
     wf_status_t status = wf_image_open(bytes, length, true, &engine->image);
-    if (status == WF_OK) status = open_image(engine, options);
-    if (status == WF_OK) *out_engine = engine;
-    else wf_engine_close(engine);
+    if (status == WF_OK)
+        status = open_image(engine, options);
+    if (status == WF_OK)
+        *out_engine = engine;
+    else
+        wf_engine_close(engine);
     return status;
 }
 
@@ -227,8 +253,8 @@ wf_status_t wf_engine_open(const char *path, const wf_engine_options_t *options,
         wf_engine_close(engine);
         return status;
     }
-    return wf_status_annotated(finish_open(engine, &known, engine->mapping.data, engine->mapping.bytes, out_engine), "%s",
-                               path);
+    return wf_status_annotated(
+        finish_open(engine, &known, engine->mapping.data, engine->mapping.bytes, out_engine), "%s", path);
 }
 
 wf_status_t wf_engine_open_bytes(const void *bytes, size_t length, const wf_engine_options_t *options,
@@ -243,10 +269,12 @@ wf_status_t wf_engine_open_bytes(const void *bytes, size_t length, const wf_engi
 
 void wf_engine_close(wf_engine_t *engine)
 {
-    if (engine == NULL) return;
+    if (engine == NULL)
+        return;
     for (size_t i = 0; engine->prepared != NULL && i < engine->image.step_count; i++) {
         wf_prepared_t *prepared = &engine->prepared[i];
-        if (prepared->kernel != NULL) prepared->source->release(prepared->self, prepared->kernel);
+        if (prepared->kernel != NULL)
+            prepared->source->release(prepared->self, prepared->kernel);
     }
     wf_backends_close(engine->backends);
     wf_arena_deinit(&engine->arena);
@@ -274,7 +302,8 @@ size_t wf_engine_output_count(const wf_engine_t *engine)
 static wf_port_info_t port_info(const wf_engine_t *engine, size_t index)
 {
     const wf_engine_port_t *port = &engine->image.ports[index];
-    return (wf_port_info_t){engine->image.strings + port->name, wf_image_type(port->dtype, port->rank, port->dims)};
+    return (wf_port_info_t){engine->image.strings + port->name,
+                            wf_image_type(port->dtype, port->rank, port->dims)};
 }
 
 wf_port_info_t wf_engine_input(const wf_engine_t *engine, size_t spec, size_t index)
@@ -299,10 +328,12 @@ static void append_types(const wf_engine_t *engine, size_t spec, wf_text_t *text
     }
 }
 
-wf_status_t wf_engine_find_spec(const wf_engine_t *engine, const wf_type_t *types, size_t count, size_t *out_spec)
+wf_status_t wf_engine_find_spec(const wf_engine_t *engine, const wf_type_t *types, size_t count,
+                                size_t *out_spec)
 {
     if (count != wf_engine_input_count(engine)) {
-        return WF_ERROR(INPUT_MISSING, "the engine has %zu inputs, %zu were given", wf_engine_input_count(engine), count);
+        return WF_ERROR(INPUT_MISSING, "the engine has %zu inputs, %zu were given",
+                        wf_engine_input_count(engine), count);
     }
     for (size_t s = 0; s < engine->image.spec_count; s++) {
         bool same = true;
@@ -318,7 +349,8 @@ wf_status_t wf_engine_find_spec(const wf_engine_t *engine, const wf_type_t *type
     wf_text_t text;
     wf_text_init(&text, engine->allocator, 4096);
     for (size_t s = 0; s < engine->image.spec_count; s++) {
-        if (s > 0) wf_text_puts(&text, " or ");
+        if (s > 0)
+            wf_text_puts(&text, " or ");
         append_types(engine, s, &text);
     }
     wf_status_t status = wf_status_hinted(
@@ -332,10 +364,15 @@ wf_status_t wf_engine_find_spec(const wf_engine_t *engine, const wf_type_t *type
 wf_engine_facts_t wf_engine_facts(const wf_engine_t *engine)
 {
     const wf_image_t *image = &engine->image;
-    wf_engine_facts_t facts = {.thread_count = engine->thread_count, .step_count = image->specs[0].step_count,
-                               .constant_bytes = image->constant_data_bytes, .packed_bytes = engine->packed_bytes,
-                               .file_bytes = image->length, .fingerprint = image->fingerprint, .lock = image->lock};
-    for (size_t i = 0; i < image->spec_count; i++) facts.arena_bytes = WF_MAX(facts.arena_bytes, image->specs[i].arena_bytes);
+    wf_engine_facts_t facts = {.thread_count = engine->thread_count,
+                               .step_count = image->specs[0].step_count,
+                               .constant_bytes = image->constant_data_bytes,
+                               .packed_bytes = engine->packed_bytes,
+                               .file_bytes = image->length,
+                               .fingerprint = image->fingerprint,
+                               .lock = image->lock};
+    for (size_t i = 0; i < image->spec_count; i++)
+        facts.arena_bytes = WF_MAX(facts.arena_bytes, image->specs[i].arena_bytes);
     wf_engine_header_t header;
     memcpy(&header, image->bytes, sizeof header);
     wf_hash_text((wf_hash_t){header.content_hash[0], header.content_hash[1]}, facts.content_hash);

@@ -14,9 +14,9 @@ typedef struct section_row {
     bool needed;
 } section_row_t;
 
-#define ROW(name, record, pointer, count, needed)                                                  \
-    {                                                                                              \
-        name, record, offsetof(wf_image_t, pointer), offsetof(wf_image_t, count), needed           \
+#define ROW(name, record, pointer, count, needed)                                        \
+    {                                                                                    \
+        name, record, offsetof(wf_image_t, pointer), offsetof(wf_image_t, count), needed \
     }
 static const section_row_t section_rows[] = {
     ROW("STRINGS", 0, strings, strings_bytes, true),
@@ -33,8 +33,9 @@ static const section_row_t section_rows[] = {
 
 static wf_status_t damaged(const char *what, uint64_t where)
 {
-    return wf_status_hinted(WF_ERROR(ENGINE_INVALID, "engine file is damaged: %s %llu", what, (unsigned long long)where),
-                            "build the engine again from its model");
+    return wf_status_hinted(
+        WF_ERROR(ENGINE_INVALID, "engine file is damaged: %s %llu", what, (unsigned long long)where),
+        "build the engine again from its model");
 }
 
 static wf_status_t check_header(const uint8_t *bytes, size_t length, wf_engine_header_t *out_header)
@@ -50,11 +51,13 @@ static wf_status_t check_header(const uint8_t *bytes, size_t length, wf_engine_h
                                 "build the engine again with this version");
     }
     if (out_header->file_bytes != length) {
-        return wf_status_hinted(WF_ERROR(ENGINE_INVALID, "engine file is cut off or has bytes added: %zu bytes, made with %llu",
-                                         length, (unsigned long long)out_header->file_bytes),
-                                "copy it again, or build it again from its model");
+        return wf_status_hinted(
+            WF_ERROR(ENGINE_INVALID, "engine file is cut off or has bytes added: %zu bytes, made with %llu",
+                     length, (unsigned long long)out_header->file_bytes),
+            "copy it again, or build it again from its model");
     }
-    if (out_header->header_bytes != sizeof *out_header) return damaged("header size", out_header->header_bytes);
+    if (out_header->header_bytes != sizeof *out_header)
+        return damaged("header size", out_header->header_bytes);
     return WF_OK;
 }
 
@@ -66,7 +69,8 @@ static wf_status_t open_section(wf_image_t *image, const wf_engine_section_t *se
     }
     for (size_t i = 0; i < WF_COUNT_OF(section_rows); i++) {
         const section_row_t *row = &section_rows[i];
-        if (strncmp(section->name, row->name, sizeof section->name) != 0) continue;
+        if (strncmp(section->name, row->name, sizeof section->name) != 0)
+            continue;
         size_t unit = row->record_bytes == 0 ? 1 : row->record_bytes;
         if (section->record_bytes != row->record_bytes || section->bytes % unit != 0) {
             return damaged("records of another size in the section at", section->offset);
@@ -78,7 +82,8 @@ static wf_status_t open_section(wf_image_t *image, const wf_engine_section_t *se
         return WF_OK;
     }
     if ((section->flags & WF_SECTION_REQUIRED) != 0) {
-        return wf_status_hinted(WF_ERROR(ENGINE_VERSION, "engine needs the section '%.8s', which this version does not know",
+        return wf_status_hinted(WF_ERROR(ENGINE_VERSION,
+                                         "engine needs the section '%.8s', which this version does not know",
                                          section->name),
                                 "run it with the version that built it, or build it again");
     }
@@ -100,7 +105,8 @@ static wf_status_t open_sections(wf_image_t *image, uint32_t section_count)
     for (size_t i = 0; i < WF_COUNT_OF(section_rows); i++) {
         const void *pointer;
         memcpy(&pointer, (const char *)image + section_rows[i].pointer_at, sizeof pointer);
-        if (section_rows[i].needed && pointer == NULL) return damaged("a section is missing, number", i);
+        if (section_rows[i].needed && pointer == NULL)
+            return damaged("a section is missing, number", i);
     }
     return WF_OK;
 }
@@ -121,9 +127,11 @@ wf_type_t wf_image_type(uint32_t dtype, uint32_t rank, const int64_t *dims)
 
 static bool is_type(uint32_t dtype, uint32_t rank, const int64_t *dims, int64_t *out_bytes)
 {
-    if (dtype == WF_DTYPE_NONE || dtype >= WF_DTYPE_COUNT || rank > WF_MAX_RANK) return false;
+    if (dtype == WF_DTYPE_NONE || dtype >= WF_DTYPE_COUNT || rank > WF_MAX_RANK)
+        return false;
     for (uint32_t d = 0; d < rank; d++) {
-        if (dims[d] < 0) return false;
+        if (dims[d] < 0)
+            return false;
     }
     wf_type_t type = wf_image_type(dtype, rank, dims);
     *out_bytes = wf_type_bytes(&type);
@@ -148,8 +156,8 @@ static wf_status_t check_tables(const wf_image_t *image)
     for (size_t i = 0; i < image->constant_count; i++) {
         const wf_engine_constant_t *constant = &image->constants[i];
         int64_t bytes;
-        if (!is_type(constant->dtype, constant->rank, constant->dims, &bytes) || (uint64_t)bytes != constant->bytes ||
-            constant->offset % WF_ENGINE_ALIGN != 0 ||
+        if (!is_type(constant->dtype, constant->rank, constant->dims, &bytes) ||
+            (uint64_t)bytes != constant->bytes || constant->offset % WF_ENGINE_ALIGN != 0 ||
             !is_range(constant->offset, constant->bytes, image->constant_data_bytes)) {
             return damaged("constant", i);
         }
@@ -161,7 +169,8 @@ static wf_status_t check_tables(const wf_image_t *image)
             port->fixed > image->constant_count) {
             return damaged("port", i);
         }
-        if (port->fixed != 0 && image->constants[port->fixed - 1].bytes != (uint64_t)bytes) return damaged("port", i);
+        if (port->fixed != 0 && image->constants[port->fixed - 1].bytes != (uint64_t)bytes)
+            return damaged("port", i);
     }
     return WF_OK;
 }
@@ -179,15 +188,19 @@ static bool bind_limit(const wf_image_t *image, const wf_engine_spec_t *spec, co
         *out_limit = spec->arena_bytes;
         return true;
     case WF_BIND_CONSTANT:
-        if (bind->index >= image->constant_count) return false;
+        if (bind->index >= image->constant_count)
+            return false;
         *out_limit = image->constants[bind->index].bytes;
         return true;
     case WF_BIND_INPUT:
     case WF_BIND_OUTPUT: {
         bool input = bind->kind == WF_BIND_INPUT;
-        if (bind->index >= (input ? spec->input_count : spec->output_count)) return false;
-        const wf_engine_port_t *port = &image->ports[(input ? spec->first_input : spec->first_output) + bind->index];
-        if (!is_type(port->dtype, port->rank, port->dims, &port_bytes)) return false;
+        if (bind->index >= (input ? spec->input_count : spec->output_count))
+            return false;
+        const wf_engine_port_t *port =
+            &image->ports[(input ? spec->first_input : spec->first_output) + bind->index];
+        if (!is_type(port->dtype, port->rank, port->dims, &port_bytes))
+            return false;
         *out_limit = (uint64_t)port_bytes;
         return true;
     }
@@ -199,20 +212,30 @@ static bool bind_limit(const wf_image_t *image, const wf_engine_spec_t *spec, co
 static bool is_step(const wf_image_t *image, const wf_engine_spec_t *spec, const wf_engine_step_t *step)
 {
     uint64_t bind_count = (uint64_t)step->operand_count + step->output_count;
-    if (step->kind != WF_STEP_LAUNCH && step->kind != WF_STEP_COPY) return false;
-    if (step->device != 0 || !is_string(image, step->nodes)) return false;
-    if (step->kind == WF_STEP_LAUNCH && step->problem >= image->problem_count) return false;
-    if (step->kind == WF_STEP_COPY && (step->operand_count != 1 || step->output_count != 1)) return false;
-    if (!is_range(step->first_bind, bind_count, image->bind_count)) return false;
-    if (!is_range(step->workspace_offset, step->workspace_bytes, spec->arena_bytes)) return false;
-    if (step->workspace_offset % WF_ENGINE_ALIGN != 0) return false;
+    if (step->kind != WF_STEP_LAUNCH && step->kind != WF_STEP_COPY)
+        return false;
+    if (step->device != 0 || !is_string(image, step->nodes))
+        return false;
+    if (step->kind == WF_STEP_LAUNCH && step->problem >= image->problem_count)
+        return false;
+    if (step->kind == WF_STEP_COPY && (step->operand_count != 1 || step->output_count != 1))
+        return false;
+    if (!is_range(step->first_bind, bind_count, image->bind_count))
+        return false;
+    if (!is_range(step->workspace_offset, step->workspace_bytes, spec->arena_bytes))
+        return false;
+    if (step->workspace_offset % WF_ENGINE_ALIGN != 0)
+        return false;
     for (uint64_t i = 0; i < bind_count; i++) {
         const wf_engine_binding_t *bind = &image->binds[step->first_bind + i];
         uint64_t limit;
         bool is_output = i >= step->operand_count;
-        if (!bind_limit(image, spec, bind, &limit) || !is_range(bind->offset, bind->bytes, limit)) return false;
-        if (bind->row_stride_elems < 0) return false;
-        if (is_output && bind->kind != WF_BIND_ARENA && bind->kind != WF_BIND_OUTPUT) return false;
+        if (!bind_limit(image, spec, bind, &limit) || !is_range(bind->offset, bind->bytes, limit))
+            return false;
+        if (bind->row_stride_elems < 0)
+            return false;
+        if (is_output && bind->kind != WF_BIND_ARENA && bind->kind != WF_BIND_OUTPUT)
+            return false;
     }
     if (step->kind == WF_STEP_COPY) {
         return image->binds[step->first_bind].bytes == image->binds[step->first_bind + 1].bytes;
@@ -222,17 +245,20 @@ static bool is_step(const wf_image_t *image, const wf_engine_spec_t *spec, const
 
 static wf_status_t check_specs(const wf_image_t *image)
 {
-    if (image->spec_count == 0) return damaged("number of specialisations is", 0);
+    if (image->spec_count == 0)
+        return damaged("number of specialisations is", 0);
     for (size_t i = 0; i < image->spec_count; i++) {
         const wf_engine_spec_t *spec = &image->specs[i];
         if (!is_range(spec->first_input, spec->input_count, image->port_count) ||
             !is_range(spec->first_output, spec->output_count, image->port_count) ||
             !is_range(spec->first_step, spec->step_count, image->step_count) || spec->thread_count == 0 ||
-            spec->input_count != image->specs[0].input_count || spec->output_count != image->specs[0].output_count) {
+            spec->input_count != image->specs[0].input_count ||
+            spec->output_count != image->specs[0].output_count) {
             return damaged("specialisation", i);
         }
         for (uint32_t s = 0; s < spec->step_count; s++) {
-            if (!is_step(image, spec, &image->steps[spec->first_step + s])) return damaged("step", s);
+            if (!is_step(image, spec, &image->steps[spec->first_step + s]))
+                return damaged("step", s);
         }
     }
     return WF_OK;
@@ -243,7 +269,8 @@ wf_status_t wf_image_open(const void *bytes, size_t length, bool check_content, 
     wf_engine_header_t header;
     WF_TRY(check_header(bytes, length, &header));
     wf_image_t image = {.bytes = bytes, .length = length, .fingerprint = "", .lock = ""};
-    if ((uintptr_t)bytes % 8 != 0) return WF_ERROR(INTERNAL, "engine bytes are not aligned to 8");
+    if ((uintptr_t)bytes % 8 != 0)
+        return WF_ERROR(INTERNAL, "engine bytes are not aligned to 8");
     WF_TRY(open_sections(&image, header.section_count));
     WF_TRY(check_tables(&image));
     WF_TRY(check_specs(&image));

@@ -7,7 +7,8 @@
 #include "engine/format.h"
 #include "wayfinder/tensor.h"
 
-/* Tables of a validated image. Every index, offset and string in them is in range, so readers need no checks. */
+/* Tables of a validated image. Every index, offset and string in them is in range, so readers need no checks.
+ */
 typedef struct wf_image {
     const uint8_t *bytes;
     size_t length;
@@ -24,9 +25,11 @@ typedef struct wf_image {
     size_t constant_data_bytes, fingerprint_bytes, lock_bytes;
 } wf_image_t;
 
-/* Validates everything but the constants' values. check_content: also compares the hash of the whole content (reads all of
- * it). ENGINE_INVALID with what and where; ENGINE_VERSION for another major version. Keeps no memory. */
-wf_status_t wf_image_open(const void *bytes, size_t length, bool check_content, wf_image_t *out_image) WF_MUST_USE;
+/* Validates everything but the constants' values. check_content: also compares the hash of the whole content
+ * (reads all of it). ENGINE_INVALID with what and where; ENGINE_VERSION for another major version. Keeps no
+ * memory. */
+wf_status_t wf_image_open(const void *bytes, size_t length, bool check_content,
+                          wf_image_t *out_image) WF_MUST_USE;
 
 /* The type of a port or constant. */
 wf_type_t wf_image_type(uint32_t dtype, uint32_t rank, const int64_t *dims);

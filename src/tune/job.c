@@ -27,10 +27,13 @@ static wf_status_t open_backends(wf_job_t *job)
 {
     const char *only[3] = {NULL};
     size_t count = 0;
-    if (job->knobs.source_native) only[count++] = "native";
-    if (job->knobs.source_onednn) only[count++] = "onednn";
+    if (job->knobs.source_native)
+        only[count++] = "native";
+    if (job->knobs.source_onednn)
+        only[count++] = "onednn";
     if (count == 0) {
-        return wf_status_hinted(WF_ERROR(USAGE, "every tactic source is switched off"), "leave source.native on");
+        return wf_status_hinted(WF_ERROR(USAGE, "every tactic source is switched off"),
+                                "leave source.native on");
     }
     wf_backends_options_t options = {.only = only};
     return wf_backends_open(&job->cpu, &options, job->allocator, job->log, &job->backends);
@@ -49,7 +52,8 @@ static wf_status_t prepare_part(wf_job_t *job, wf_job_part_t *part, const wf_par
     return wf_space_create(part->graph, job->backends, &space, &part->space);
 }
 
-static wf_status_t prepare_job(wf_job_t *job, const wf_job_source_t *source, const wf_build_options_t *options)
+static wf_status_t prepare_job(wf_job_t *job, const wf_job_source_t *source,
+                               const wf_build_options_t *options)
 {
     WF_TRY(wf_device_detect(options->isa, &job->device));
     job->cpu = wf_device_cpu(&job->device, options->thread_count);
@@ -59,21 +63,26 @@ static wf_status_t prepare_job(wf_job_t *job, const wf_job_source_t *source, con
     wf_device_fingerprint(&job->device, &fingerprint);
     wf_status_t status = wf_text_take_status(&fingerprint);
     if (status == WF_OK) {
-        status = wf_arena_text(&job->arena, wf_text_cstr(&fingerprint), fingerprint.length, &job->fingerprint);
+        status =
+            wf_arena_text(&job->arena, wf_text_cstr(&fingerprint), fingerprint.length, &job->fingerprint);
     }
     wf_text_deinit(&fingerprint);
-    if (status == WF_OK) status = open_backends(job);
-    if (status != WF_OK) return status;
+    if (status == WF_OK)
+        status = open_backends(job);
+    if (status != WF_OK)
+        return status;
     memcpy(job->model_hash, source->model_hash, sizeof job->model_hash);
     wf_pool_t *pool = NULL;
     WF_TRY(wf_pool_create(job->cpu.thread_count, false, job->allocator, &pool));
     wf_parallel_t parallel = wf_pool_parallel(pool);
-    for (size_t i = 0; status == WF_OK && i < job->part_count; i++) status = prepare_part(job, &job->parts[i], &parallel);
+    for (size_t i = 0; status == WF_OK && i < job->part_count; i++)
+        status = prepare_part(job, &job->parts[i], &parallel);
     wf_pool_destroy(pool);
     return status;
 }
 
-wf_status_t wf_job_create(const wf_job_source_t *source, const wf_build_options_t *options, wf_job_t **out_job)
+wf_status_t wf_job_create(const wf_job_source_t *source, const wf_build_options_t *options,
+                          wf_job_t **out_job)
 {
     *out_job = NULL;
     wf_allocator_t allocator = options->allocator;
@@ -93,7 +102,8 @@ wf_status_t wf_job_create(const wf_job_source_t *source, const wf_build_options_
             wf_graph_destroy(source->references[i]);
             wf_graph_destroy(source->graphs[i]);
         }
-        if (job != NULL) wf_job_destroy(job);
+        if (job != NULL)
+            wf_job_destroy(job);
         return status;
     }
     job->part_count = source->part_count;
@@ -103,31 +113,37 @@ wf_status_t wf_job_create(const wf_job_source_t *source, const wf_build_options_
         job->parts[i].fixed = source->fixed != NULL ? source->fixed[i] : NULL;
     }
     status = prepare_job(job, source, options);
-    if (status == WF_OK) *out_job = job;
-    else wf_job_destroy(job);
+    if (status == WF_OK)
+        *out_job = job;
+    else
+        wf_job_destroy(job);
     return status;
 }
 
 static void free_tensors(wf_job_t *job, wf_tensor_t *tensors, size_t count)
 {
-    for (size_t i = 0; tensors != NULL && i < count; i++) wf_tensor_free(&tensors[i], job->allocator);
+    for (size_t i = 0; tensors != NULL && i < count; i++)
+        wf_tensor_free(&tensors[i], job->allocator);
     wf_free(job->allocator, tensors, count, sizeof *tensors);
 }
 
 static void drop_cached(wf_job_t *job, wf_job_part_t *part)
 {
-    if (part->reference == NULL) return;
+    if (part->reference == NULL)
+        return;
     free_tensors(job, part->cached_inputs, part->reference->inputs.count);
     if (part->cached_outputs != NULL) {
         wf_interpret_free(job->allocator, part->cached_outputs, part->reference->outputs.count);
-        wf_free(job->allocator, part->cached_outputs, part->reference->outputs.count, sizeof *part->cached_outputs);
+        wf_free(job->allocator, part->cached_outputs, part->reference->outputs.count,
+                sizeof *part->cached_outputs);
     }
     part->cached_inputs = part->cached_outputs = NULL;
 }
 
 void wf_job_destroy(wf_job_t *job)
 {
-    if (job == NULL) return;
+    if (job == NULL)
+        return;
     for (size_t i = 0; i < job->part_count; i++) {
         wf_job_part_t *part = &job->parts[i];
         drop_cached(job, part);
@@ -144,7 +160,8 @@ void wf_job_destroy(wf_job_t *job)
 
 void wf_job_routes_free(wf_job_t *job, wf_route_t *routes)
 {
-    for (size_t i = 0; routes != NULL && i < job->part_count; i++) wf_route_deinit(&routes[i]);
+    for (size_t i = 0; routes != NULL && i < job->part_count; i++)
+        wf_route_deinit(&routes[i]);
     wf_free(job->allocator, routes, job->part_count, sizeof *routes);
 }
 
@@ -154,17 +171,22 @@ wf_status_t wf_job_solve(wf_job_t *job, wf_route_t **out_routes)
     wf_route_t *routes = NULL;
     WF_TRY(wf_alloc(job->allocator, job->part_count, sizeof *routes, &routes));
     wf_status_t status = WF_OK;
-    for (size_t i = 0; status == WF_OK && i < job->part_count; i++) status = wf_space_solve(job->parts[i].space, &routes[i]);
-    if (status == WF_OK) *out_routes = routes;
-    else wf_job_routes_free(job, routes);
+    for (size_t i = 0; status == WF_OK && i < job->part_count; i++)
+        status = wf_space_solve(job->parts[i].space, &routes[i]);
+    if (status == WF_OK)
+        *out_routes = routes;
+    else
+        wf_job_routes_free(job, routes);
     return status;
 }
 
 static void print_type(wf_text_t *text, const wf_type_t *type)
 {
     wf_text_printf(text, "%s ", wf_dtype_name(type->dtype));
-    if (type->rank == 0) wf_text_puts(text, "scalar");
-    for (uint32_t d = 0; d < type->rank; d++) wf_text_printf(text, "%s%lld", d > 0 ? "x" : "", (long long)type->dims[d]);
+    if (type->rank == 0)
+        wf_text_puts(text, "scalar");
+    for (uint32_t d = 0; d < type->rank; d++)
+        wf_text_printf(text, "%s%lld", d > 0 ? "x" : "", (long long)type->dims[d]);
 }
 
 static void print_inputs(wf_text_t *text, const wf_graph_t *graph)
@@ -177,10 +199,11 @@ static void print_inputs(wf_text_t *text, const wf_graph_t *graph)
     }
 }
 
-wf_status_t wf_job_lock(const wf_job_t *job, const wf_route_t *routes, const char *evidence, wf_text_t *out_lock)
+wf_status_t wf_job_lock(const wf_job_t *job, const wf_route_t *routes, const char *evidence,
+                        wf_text_t *out_lock)
 {
-    wf_text_printf(out_lock, WF_LOCK_TITLE "\nversion %s\nmodel %s\nfingerprint %s\nthreads %u\n", WF_VERSION_TEXT,
-                   job->model_hash, job->fingerprint, job->cpu.thread_count);
+    wf_text_printf(out_lock, WF_LOCK_TITLE "\nversion %s\nmodel %s\nfingerprint %s\nthreads %u\n",
+                   WF_VERSION_TEXT, job->model_hash, job->fingerprint, job->cpu.thread_count);
     wf_knobs_print(&job->knobs, "setting ", out_lock);
     for (size_t i = 0; i < job->part_count; i++) {
         wf_text_printf(out_lock, "[part %zu]\n", i);
@@ -194,27 +217,31 @@ wf_status_t wf_job_lock(const wf_job_t *job, const wf_route_t *routes, const cha
 static wf_status_t check_field(const char *lock, const char *key, const char *here)
 {
     wf_lock_piece_t field = wf_lock_field(lock, key);
-    if (field.data != NULL && field.length == strlen(here) && memcmp(field.data, here, field.length) == 0) return WF_OK;
-    return wf_status_hinted(WF_ERROR(LOCK_MISMATCH, "the lock has %s %.*s, here it is %s", key, (int)field.length,
-                                     field.data != NULL ? field.data : "", here),
+    if (field.data != NULL && field.length == strlen(here) && memcmp(field.data, here, field.length) == 0)
+        return WF_OK;
+    return wf_status_hinted(WF_ERROR(LOCK_MISMATCH, "the lock has %s %.*s, here it is %s", key,
+                                     (int)field.length, field.data != NULL ? field.data : "", here),
                             "tune again with --lock to make a lock for this %s", key);
 }
 
 static wf_status_t route_from_lock(wf_job_t *job, const char *lock, size_t index, wf_route_t *out_route)
 {
     wf_lock_piece_t piece = wf_lock_part(lock, index);
-    if (piece.data == NULL) return WF_ERROR(LOCK_MISMATCH, "the lock has no part %zu: it is for fewer shapes", index);
+    if (piece.data == NULL)
+        return WF_ERROR(LOCK_MISMATCH, "the lock has no part %zu: it is for fewer shapes", index);
     wf_text_t inputs;
     wf_text_init(&inputs, job->allocator, 1u << 20);
     print_inputs(&inputs, job->parts[index].graph);
     wf_status_t status = wf_text_take_status(&inputs);
     if (status == WF_OK &&
         (piece.length < inputs.length || memcmp(piece.data, wf_text_cstr(&inputs), inputs.length) != 0)) {
-        status = wf_status_hinted(WF_ERROR(LOCK_MISMATCH, "the lock is for other input shapes than %s", wf_text_cstr(&inputs)),
-                                  "give the --shape options that the lock was made with");
+        status = wf_status_hinted(
+            WF_ERROR(LOCK_MISMATCH, "the lock is for other input shapes than %s", wf_text_cstr(&inputs)),
+            "give the --shape options that the lock was made with");
     }
     if (status == WF_OK) {
-        status = wf_plan_parse(job->parts[index].space, piece.data + inputs.length, piece.length - inputs.length, out_route);
+        status = wf_plan_parse(job->parts[index].space, piece.data + inputs.length,
+                               piece.length - inputs.length, out_route);
     }
     wf_text_deinit(&inputs);
     return status;
@@ -232,9 +259,12 @@ wf_status_t wf_job_routes_from_lock(wf_job_t *job, const char *lock, wf_route_t 
     wf_route_t *routes = NULL;
     WF_TRY(wf_alloc(job->allocator, job->part_count, sizeof *routes, &routes));
     wf_status_t status = WF_OK;
-    for (size_t i = 0; status == WF_OK && i < job->part_count; i++) status = route_from_lock(job, lock, i, &routes[i]);
-    if (status == WF_OK) *out_routes = routes;
-    else wf_job_routes_free(job, routes);
+    for (size_t i = 0; status == WF_OK && i < job->part_count; i++)
+        status = route_from_lock(job, lock, i, &routes[i]);
+    if (status == WF_OK)
+        *out_routes = routes;
+    else
+        wf_job_routes_free(job, routes);
     return status;
 }
 
@@ -252,23 +282,32 @@ wf_status_t wf_job_engine(wf_job_t *job, const wf_route_t *routes, const char *l
     wf_lock_piece_t field = wf_lock_field(lock, "fingerprint");
     const char *fingerprint = job->fingerprint;
     wf_status_t status = WF_OK;
-    if (field.data != NULL) status = wf_arena_text(&job->arena, field.data, field.length, &fingerprint);
-    wf_engine_source_t source = {.parts = parts, .part_count = job->part_count, .thread_count = job->cpu.thread_count,
-                                 .memory_reuse = job->knobs.memory_reuse, .concat_inplace = job->knobs.concat_inplace,
-                                 .fingerprint = fingerprint, .lock = lock};
-    if (status == WF_OK) status = wf_engine_write(&source, job->allocator, out_bytes, out_length);
+    if (field.data != NULL)
+        status = wf_arena_text(&job->arena, field.data, field.length, &fingerprint);
+    wf_engine_source_t source = {.parts = parts,
+                                 .part_count = job->part_count,
+                                 .thread_count = job->cpu.thread_count,
+                                 .memory_reuse = job->knobs.memory_reuse,
+                                 .concat_inplace = job->knobs.concat_inplace,
+                                 .fingerprint = fingerprint,
+                                 .lock = lock};
+    if (status == WF_OK)
+        status = wf_engine_write(&source, job->allocator, out_bytes, out_length);
     wf_free(job->allocator, parts, job->part_count, sizeof *parts);
     return status;
 }
 
 /* ---- check ---- */
 
-/* An FP32 engine sums in another order than the reference: 1e-3 of an output's scale and a cosine of 0.99999 leave room for
- * deep networks (measured: 2e-6 to 3e-5 of scale on the corpus) and none for a wrong kernel. Integers are exact. */
+/* An FP32 engine sums in another order than the reference: 1e-3 of an output's scale and a cosine of 0.99999
+ * leave room for deep networks (measured: 2e-6 to 3e-5 of scale on the corpus) and none for a wrong kernel.
+ * Integers are exact. */
 bool wf_accuracy_gate(const wf_accuracy_t *accuracy, wf_dtype_t dtype)
 {
-    if (accuracy->nan_mismatches != 0) return false;
-    if (accuracy->elems == 0) return accuracy->passed;
+    if (accuracy->nan_mismatches != 0)
+        return false;
+    if (accuracy->elems == 0)
+        return accuracy->passed;
     if (dtype == WF_DTYPE_F16 || dtype == WF_DTYPE_BF16) {
         return accuracy->max_abs_of_scale <= 2e-2 && accuracy->cosine >= 0.9995;
     }
@@ -278,7 +317,8 @@ bool wf_accuracy_gate(const wf_accuracy_t *accuracy, wf_dtype_t dtype)
     return accuracy->max_abs == 0;
 }
 
-static wf_status_t make_inputs(wf_job_t *job, const wf_job_part_t *part, uint64_t seed, wf_tensor_t **out_inputs)
+static wf_status_t make_inputs(wf_job_t *job, const wf_job_part_t *part, uint64_t seed,
+                               wf_tensor_t **out_inputs)
 {
     const wf_graph_t *graph = part->reference;
     wf_tensor_t *inputs = NULL;
@@ -287,15 +327,18 @@ static wf_status_t make_inputs(wf_job_t *job, const wf_job_part_t *part, uint64_
     for (size_t i = 0; status == WF_OK && i < graph->inputs.count; i++) {
         const wf_value_t *value = wf_graph_value(graph, graph->inputs.items[i]);
         status = wf_tensor_make(&value->type, job->allocator, &inputs[i]);
-        if (status != WF_OK) break;
+        if (status != WF_OK)
+            break;
         if (part->fixed != NULL && part->fixed[i].data != NULL) {
             memcpy(inputs[i].data, part->fixed[i].data, (size_t)wf_type_bytes(&value->type));
         } else {
             wf_seeded_fill(value->name, seed, &inputs[i]);
         }
     }
-    if (status == WF_OK) *out_inputs = inputs;
-    else free_tensors(job, inputs, graph->inputs.count);
+    if (status == WF_OK)
+        *out_inputs = inputs;
+    else
+        free_tensors(job, inputs, graph->inputs.count);
     return status;
 }
 
@@ -308,7 +351,8 @@ typedef struct reference_progress {
 static void tell_reference_progress(void *self, size_t node, size_t node_count)
 {
     reference_progress_t *p = self;
-    if (p->job->progress == NULL) return;
+    if (p->job->progress == NULL)
+        return;
     if (p->job->progress(p->job->progress_self, "reference", (double)node / (double)node_count)) {
         atomic_store(&p->cancel, true);
     }
@@ -317,37 +361,47 @@ static void tell_reference_progress(void *self, size_t node, size_t node_count)
 /* Inputs and reference outputs for a seed, computed once. */
 static wf_status_t compute_wanted(wf_job_t *job, wf_job_part_t *part, uint64_t seed)
 {
-    if (part->cached_outputs != NULL && part->cached_seed == seed) return WF_OK;
+    if (part->cached_outputs != NULL && part->cached_seed == seed)
+        return WF_OK;
     drop_cached(job, part);
     const wf_graph_t *graph = part->reference;
     WF_TRY(make_inputs(job, part, seed, &part->cached_inputs));
-    WF_TRY(wf_alloc(job->allocator, graph->outputs.count, sizeof *part->cached_outputs, &part->cached_outputs));
+    WF_TRY(
+        wf_alloc(job->allocator, graph->outputs.count, sizeof *part->cached_outputs, &part->cached_outputs));
     wf_pool_t *pool = NULL;
     WF_TRY(wf_pool_create(job->cpu.thread_count, false, job->allocator, &pool));
     wf_parallel_t parallel = wf_pool_parallel(pool);
     reference_progress_t progress = {.job = job};
-    wf_interpret_options_t options = {.parallel = &parallel, .progress = tell_reference_progress, .progress_self = &progress,
+    wf_interpret_options_t options = {.parallel = &parallel,
+                                      .progress = tell_reference_progress,
+                                      .progress_self = &progress,
                                       .cancel = &progress.cancel};
-    wf_status_t status = wf_interpret(graph, part->cached_inputs, job->allocator, &options, part->cached_outputs);
+    wf_status_t status =
+        wf_interpret(graph, part->cached_inputs, job->allocator, &options, part->cached_outputs);
     wf_pool_destroy(pool);
     part->cached_seed = seed;
-    if (status != WF_OK) drop_cached(job, part);
+    if (status != WF_OK)
+        drop_cached(job, part);
     return status;
 }
 
-static wf_status_t report_output(json_t *report, size_t part, const char *name, const wf_accuracy_t *accuracy, bool passed)
+static wf_status_t report_output(json_t *report, size_t part, const char *name, const wf_accuracy_t *accuracy,
+                                 bool passed)
 {
-    if (report == NULL) return WF_OK;
-    json_t *row = json_pack("{s:I s:s s:f s:f s:f s:f s:f s:f s:f s:f s:I s:I s:b}", "part", (json_int_t)part, "output",
-                            name, "max_abs", accuracy->max_abs, "max_abs_of_scale", accuracy->max_abs_of_scale, "max_rel",
-                            accuracy->max_rel, "mean_abs", accuracy->mean_abs, "rms", accuracy->rms, "cosine",
-                            accuracy->cosine, "sqnr_db", accuracy->sqnr_db, "top1_agreement", accuracy->top1_agreement,
-                            "elems", (json_int_t)accuracy->elems, "nan_mismatches",
-                            (json_int_t)accuracy->nan_mismatches, "passed", passed);
+    if (report == NULL)
+        return WF_OK;
+    json_t *row =
+        json_pack("{s:I s:s s:f s:f s:f s:f s:f s:f s:f s:f s:I s:I s:b}", "part", (json_int_t)part, "output",
+                  name, "max_abs", accuracy->max_abs, "max_abs_of_scale", accuracy->max_abs_of_scale,
+                  "max_rel", accuracy->max_rel, "mean_abs", accuracy->mean_abs, "rms", accuracy->rms,
+                  "cosine", accuracy->cosine, "sqnr_db", accuracy->sqnr_db, "top1_agreement",
+                  accuracy->top1_agreement, "elems", (json_int_t)accuracy->elems, "nan_mismatches",
+                  (json_int_t)accuracy->nan_mismatches, "passed", passed);
     return row != NULL && json_array_append_new(report, row) == 0 ? WF_OK : wf_status_out_of_memory();
 }
 
-static wf_status_t compare_outputs(const wf_job_part_t *part, size_t index, const wf_tensor_t *got, json_t *report)
+static wf_status_t compare_outputs(const wf_job_part_t *part, size_t index, const wf_tensor_t *got,
+                                   json_t *report)
 {
     wf_status_t status = WF_OK;
     for (size_t i = 0; i < part->reference->outputs.count; i++) {
@@ -355,12 +409,16 @@ static wf_status_t compare_outputs(const wf_job_part_t *part, size_t index, cons
         wf_accuracy_t accuracy = wf_accuracy_compare(&got[i], &part->cached_outputs[i], 0, 0);
         bool passed = wf_accuracy_gate(&accuracy, value->type.dtype);
         status = wf_status_join(status, report_output(report, index, value->name, &accuracy, passed));
-        if (passed || status != WF_OK) continue;
-        status = wf_status_hinted(
-            WF_ERROR(ACCURACY, "output %s disagrees with the reference: %.3g of its scale, cosine %.6f, %llu NaN or infinity "
-                               "mismatches (bound: 1e-3 of scale, cosine 0.99999)",
-                     value->name, accuracy.max_abs_of_scale, accuracy.cosine, (unsigned long long)accuracy.nan_mismatches),
-            "report the model: an engine must not be wrong; -k source.onednn=off rebuilds it with other kernels");
+        if (passed || status != WF_OK)
+            continue;
+        status = wf_status_hinted(WF_ERROR(ACCURACY,
+                                           "output %s disagrees with the reference: %.3g of its scale, "
+                                           "cosine %.6f, %llu NaN or infinity "
+                                           "mismatches (bound: 1e-3 of scale, cosine 0.99999)",
+                                           value->name, accuracy.max_abs_of_scale, accuracy.cosine,
+                                           (unsigned long long)accuracy.nan_mismatches),
+                                  "report the model: an engine must not be wrong; -k source.onednn=off "
+                                  "rebuilds it with other kernels");
     }
     return status;
 }
@@ -375,18 +433,25 @@ static wf_status_t run_and_compare(wf_job_t *job, size_t index, const wf_engine_
     wf_context_t *context = NULL;
     WF_TRY(wf_alloc(job->allocator, output_count, sizeof *got, &got));
     wf_status_t status = wf_alloc(job->allocator, input_count, sizeof *inputs, &inputs);
-    if (status == WF_OK) status = wf_alloc(job->allocator, output_count, sizeof *outputs, &outputs);
+    if (status == WF_OK)
+        status = wf_alloc(job->allocator, output_count, sizeof *outputs, &outputs);
     for (size_t i = 0; status == WF_OK && i < output_count; i++) {
         status = wf_tensor_make(&part->cached_outputs[i].type, job->allocator, &got[i]);
         /* A step that writes nothing must not pass by chance. */
-        if (status == WF_OK) memset(got[i].data, 0xff, (size_t)wf_type_bytes(&got[i].type));
-        if (status == WF_OK) outputs[i] = got[i].data;
+        if (status == WF_OK)
+            memset(got[i].data, 0xff, (size_t)wf_type_bytes(&got[i].type));
+        if (status == WF_OK)
+            outputs[i] = got[i].data;
     }
-    for (size_t i = 0; status == WF_OK && i < input_count; i++) inputs[i] = part->cached_inputs[i].data;
-    if (status == WF_OK) status = wf_context_create(engine, index, &context);
-    if (status == WF_OK) status = wf_context_run(context, inputs, outputs);
+    for (size_t i = 0; status == WF_OK && i < input_count; i++)
+        inputs[i] = part->cached_inputs[i].data;
+    if (status == WF_OK)
+        status = wf_context_create(engine, index, &context);
+    if (status == WF_OK)
+        status = wf_context_run(context, inputs, outputs);
     wf_context_destroy(context);
-    if (status == WF_OK) status = compare_outputs(part, index, got, report);
+    if (status == WF_OK)
+        status = compare_outputs(part, index, got, report);
     wf_free(job->allocator, outputs, output_count, sizeof *outputs);
     wf_free(job->allocator, (void *)inputs, input_count, sizeof *inputs);
     free_tensors(job, got, output_count);
@@ -396,13 +461,18 @@ static wf_status_t run_and_compare(wf_job_t *job, size_t index, const wf_engine_
 wf_status_t wf_job_check(wf_job_t *job, const void *engine_bytes, size_t engine_length, uint64_t seed,
                          json_t *report)
 {
-    wf_engine_options_t options = {.struct_bytes = sizeof options, .thread_count = job->cpu.thread_count, .isa = job->isa,
-                                   .allocator = job->allocator, .log = job->log};
+    wf_engine_options_t options = {.struct_bytes = sizeof options,
+                                   .thread_count = job->cpu.thread_count,
+                                   .isa = job->isa,
+                                   .allocator = job->allocator,
+                                   .log = job->log};
     wf_engine_t *engine = NULL;
-    for (size_t i = 0; i < job->part_count; i++) WF_TRY(compute_wanted(job, &job->parts[i], seed));
+    for (size_t i = 0; i < job->part_count; i++)
+        WF_TRY(compute_wanted(job, &job->parts[i], seed));
     WF_TRY(wf_engine_open_bytes(engine_bytes, engine_length, &options, &engine));
     wf_status_t status = WF_OK;
-    for (size_t i = 0; status == WF_OK && i < job->part_count; i++) status = run_and_compare(job, i, engine, report);
+    for (size_t i = 0; status == WF_OK && i < job->part_count; i++)
+        status = run_and_compare(job, i, engine, report);
     wf_engine_close(engine);
     return status;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Job: one model being compiled. Graphs of its specialisations, the space of routes, engines made from routes, and the
- * check of an engine against the reference. Shared by build, tune and verify.
+/* Job: one model being compiled. Graphs of its specialisations, the space of routes, engines made from
+ * routes, and the check of an engine against the reference. Shared by build, tune and verify.
  */
 #ifndef WF_TUNE_JOB_H
 #define WF_TUNE_JOB_H
@@ -50,8 +50,9 @@ typedef struct wf_job_source {
     const char *model_hash;
 } wf_job_source_t;
 
-/* Detects the device, applies settings, runs the passes, opens the tactic sources, enumerates the spaces. USAGE for a setting
- * that does not exist; MODEL_UNSUPPORTED naming nodes that cannot be compiled. On failure *out_job is NULL. */
+/* Detects the device, applies settings, runs the passes, opens the tactic sources, enumerates the spaces.
+ * USAGE for a setting that does not exist; MODEL_UNSUPPORTED naming nodes that cannot be compiled. On failure
+ * *out_job is NULL. */
 wf_status_t wf_job_create(const wf_job_source_t *source, const wf_build_options_t *options,
                           wf_job_t **out_job) WF_MUST_USE;
 void wf_job_destroy(wf_job_t *job);
@@ -60,18 +61,20 @@ void wf_job_destroy(wf_job_t *job);
 wf_status_t wf_job_solve(wf_job_t *job, wf_route_t **out_routes) WF_MUST_USE;
 void wf_job_routes_free(wf_job_t *job, wf_route_t *routes);
 
-/* The lock of routes: everything needed to build the same bytes again. `evidence` is a further section, verbatim, or "". */
+/* The lock of routes: everything needed to build the same bytes again. `evidence` is a further section,
+ * verbatim, or "". */
 wf_status_t wf_job_lock(const wf_job_t *job, const wf_route_t *routes, const char *evidence,
                         wf_text_t *out_lock) WF_MUST_USE;
 /* Routes from a lock. LOCK_MISMATCH naming what differs: model, shapes, threads, plan lines, tactics. */
 wf_status_t wf_job_routes_from_lock(wf_job_t *job, const char *lock, wf_route_t **out_routes) WF_MUST_USE;
 
-/* Engine bytes (64-byte aligned, freed with wf_free_aligned(.., bytes, 1, 64)). The bytes follow from routes and lock. */
+/* Engine bytes (64-byte aligned, freed with wf_free_aligned(.., bytes, 1, 64)). The bytes follow from routes
+ * and lock. */
 wf_status_t wf_job_engine(wf_job_t *job, const wf_route_t *routes, const char *lock, uint8_t **out_bytes,
                           size_t *out_length) WF_MUST_USE;
 
-/* Compares an engine with the reference on seeded inputs, every part. Fails closed. ACCURACY naming the worst output;
- * `report` (a JSON array, may be NULL) receives the metrics of each output. */
+/* Compares an engine with the reference on seeded inputs, every part. Fails closed. ACCURACY naming the worst
+ * output; `report` (a JSON array, may be NULL) receives the metrics of each output. */
 wf_status_t wf_job_check(wf_job_t *job, const void *engine, size_t engine_bytes, uint64_t seed,
                          json_t *report) WF_MUST_USE;
 

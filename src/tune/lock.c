@@ -20,8 +20,10 @@ static const char *next_line(const char *line)
 wf_status_t wf_lock_check_title(const char *lock)
 {
     size_t length = line_length(lock);
-    if (length == strlen(WF_LOCK_TITLE) && memcmp(lock, WF_LOCK_TITLE, length) == 0) return WF_OK;
-    return wf_status_hinted(WF_ERROR(LOCK_MISMATCH, "not a lock that this version reads: it starts with '%.*s', not '%s'",
+    if (length == strlen(WF_LOCK_TITLE) && memcmp(lock, WF_LOCK_TITLE, length) == 0)
+        return WF_OK;
+    return wf_status_hinted(WF_ERROR(LOCK_MISMATCH,
+                                     "not a lock that this version reads: it starts with '%.*s', not '%s'",
                                      (int)WF_MIN(length, 40u), lock, WF_LOCK_TITLE),
                             "make a lock with 'wayfinder tune MODEL --lock FILE'");
 }
@@ -42,7 +44,8 @@ wf_status_t wf_lock_threads(const char *lock, uint32_t *out_threads)
 {
     wf_lock_piece_t field = wf_lock_field(lock, "threads");
     unsigned long threads = field.data != NULL ? strtoul(field.data, NULL, 10) : 0;
-    if (threads == 0 || threads > 1024) return WF_ERROR(LOCK_MISMATCH, "the lock does not say how many threads it is for");
+    if (threads == 0 || threads > 1024)
+        return WF_ERROR(LOCK_MISMATCH, "the lock does not say how many threads it is for");
     *out_threads = (uint32_t)threads;
     return WF_OK;
 }
@@ -51,7 +54,8 @@ static const char *find_line(const char *text, const char *line)
 {
     size_t length = strlen(line);
     for (; *text != '\0'; text = next_line(text)) {
-        if (line_length(text) == length && memcmp(text, line, length) == 0) return text;
+        if (line_length(text) == length && memcmp(text, line, length) == 0)
+            return text;
     }
     return NULL;
 }
@@ -66,13 +70,16 @@ wf_lock_piece_t wf_lock_part(const char *lock, size_t index)
         digits[digit_count++] = (char)('0' + index % 10);
         index /= 10;
     } while (index > 0);
-    while (digit_count > 0) title[at++] = digits[--digit_count];
+    while (digit_count > 0)
+        title[at++] = digits[--digit_count];
     title[at] = ']';
     const char *start = find_line(lock, title);
-    if (start == NULL) return (wf_lock_piece_t){NULL, 0};
+    if (start == NULL)
+        return (wf_lock_piece_t){NULL, 0};
     start = next_line(start);
     const char *end = start;
-    while (*end != '\0' && strncmp(end, "[part ", 6) != 0 && strncmp(end, "[evidence]", 10) != 0) end = next_line(end);
+    while (*end != '\0' && strncmp(end, "[part ", 6) != 0 && strncmp(end, "[evidence]", 10) != 0)
+        end = next_line(end);
     return (wf_lock_piece_t){start, (size_t)(end - start)};
 }
 

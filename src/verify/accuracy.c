@@ -23,7 +23,8 @@ static bool same_special(double got, double want)
 static void add_pair(sums_t *s, double got, double want, double rtol, double atol)
 {
     if (!isfinite(got) || !isfinite(want)) {
-        if (!same_special(got, want)) s->nan_mismatches++;
+        if (!same_special(got, want))
+            s->nan_mismatches++;
         return;
     }
     double diff = fabs(got - want), magnitude = fabs(want);
@@ -34,15 +35,18 @@ static void add_pair(sums_t *s, double got, double want, double rtol, double ato
     s->abs_diff += diff;
     s->max_abs = fmax(s->max_abs, diff);
     s->want_max = fmax(s->want_max, magnitude);
-    if (magnitude > 0) s->max_rel = fmax(s->max_rel, diff / magnitude);
-    if (diff > atol + rtol * magnitude) s->violations++;
+    if (magnitude > 0)
+        s->max_rel = fmax(s->max_rel, diff / magnitude);
+    if (diff > atol + rtol * magnitude)
+        s->violations++;
 }
 
 /* The share of rows (of the last axis) with the same index of the largest element. */
 static double top1_agreement(const wf_tensor_t *got, const wf_tensor_t *want, int64_t elems)
 {
     int64_t row = want->type.rank > 0 ? want->type.dims[want->type.rank - 1] : 0;
-    if (row == 0 || elems == 0) return 1;
+    if (row == 0 || elems == 0)
+        return 1;
     int64_t agree = 0, rows = elems / row;
     for (int64_t r = 0; r < rows; r++) {
         int64_t best_got = 0, best_want = 0;
@@ -66,7 +70,8 @@ static double top1_agreement(const wf_tensor_t *got, const wf_tensor_t *want, in
 wf_accuracy_t wf_accuracy_compare(const wf_tensor_t *got, const wf_tensor_t *want, double rtol, double atol)
 {
     wf_accuracy_t accuracy = {0};
-    if (!wf_type_equal(&got->type, &want->type) || !wf_numeric_supports(want->type.dtype)) return accuracy;
+    if (!wf_type_equal(&got->type, &want->type) || !wf_numeric_supports(want->type.dtype))
+        return accuracy;
     int64_t elems = wf_type_elems(&want->type);
     sums_t s = {0};
     bool integers = wf_numeric_is_integer(want->type.dtype);
@@ -78,7 +83,8 @@ wf_accuracy_t wf_accuracy_compare(const wf_tensor_t *got, const wf_tensor_t *wan
             double before = s.max_abs, g = wf_numeric_get(got, i), w = wf_numeric_get(want, i);
             add_pair(&s, g, w, rtol, atol);
             /* 64-bit integers that differ beyond the 53 bits of a double. */
-            if (integers && g == w) s.max_abs = fmax(before, 1), s.violations++;
+            if (integers && g == w)
+                s.max_abs = fmax(before, 1), s.violations++;
         }
     }
     accuracy.elems = (uint64_t)elems;
@@ -87,7 +93,8 @@ wf_accuracy_t wf_accuracy_compare(const wf_tensor_t *got, const wf_tensor_t *wan
     accuracy.max_rel = s.max_rel;
     accuracy.mean_abs = elems > 0 ? s.abs_diff / (double)elems : 0;
     accuracy.rms = elems > 0 ? sqrt(s.diff2 / (double)elems) : 0;
-    accuracy.cosine = s.got2 > 0 && s.want2 > 0 ? s.dot / sqrt(s.got2 * s.want2) : (s.got2 == s.want2 ? 1 : 0);
+    accuracy.cosine =
+        s.got2 > 0 && s.want2 > 0 ? s.dot / sqrt(s.got2 * s.want2) : (s.got2 == s.want2 ? 1 : 0);
     /* 300 dB stands for no difference at all: JSON has no infinity. */
     accuracy.sqnr_db = s.diff2 > 0 && s.want2 > 0 ? 10 * log10(s.want2 / s.diff2) : (s.diff2 > 0 ? 0 : 300);
     accuracy.top1_agreement = top1_agreement(got, want, elems);
@@ -117,7 +124,8 @@ static double next_uniform(uint64_t *state)
 static double next_normal(uint64_t *state)
 {
     double sum = -6;
-    for (int i = 0; i < 12; i++) sum += next_uniform(state);
+    for (int i = 0; i < 12; i++)
+        sum += next_uniform(state);
     return sum;
 }
 
@@ -129,11 +137,15 @@ void wf_seeded_fill(const char *input_name, uint64_t seed, wf_tensor_t *tensor)
     bool is_mask = strstr(input_name, "mask") != NULL, integer = wf_numeric_is_integer(tensor->type.dtype);
     for (int64_t i = 0; i < elems; i++) {
         double value;
-        if (tensor->type.dtype == WF_DTYPE_BOOL) value = is_mask ? 1 : (double)(next_random(&state) & 1);
-        else if (is_mask) value = 1;
+        if (tensor->type.dtype == WF_DTYPE_BOOL)
+            value = is_mask ? 1 : (double)(next_random(&state) & 1);
+        else if (is_mask)
+            value = 1;
         /* Token and class ids of real models start at 0; 100 is below every vocabulary met so far. */
-        else if (integer) value = (double)(next_random(&state) % 100);
-        else value = next_normal(&state);
+        else if (integer)
+            value = (double)(next_random(&state) % 100);
+        else
+            value = next_normal(&state);
         wf_numeric_set(tensor, i, value);
     }
 }

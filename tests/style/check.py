@@ -96,7 +96,8 @@ def check_calls():
     files = tree(*C_FOLDERS, endings=(".c", ".h"))
     for path in files:
         banned = list(BANNED)
-        if path.startswith("src/"):
+        # The null source plays the faults of bad libraries on purpose: it prints, leaks and ends the process.
+        if path.startswith("src/") and not path.startswith("src/backends/null/"):
             banned += LIBRARY_ONLY + ([] if path.startswith("src/base/") else ALLOCATING)
         if path.startswith("tests/"):
             banned.remove("setjmp")

@@ -145,9 +145,18 @@ static void check_samples(uint64_t seed, uint32_t count, const problem_shape_t *
         }
         exact += solution.cost == best || fabs(solution.cost - best) <= 1e-9 * best;
         feasible += !isinf(best);
-        for (uint32_t n = 0; solution.exact && solution.heuristic_nodes == 0 && n < sample.node_count; n++) {
+        double all[16 * 8], *next = all;
+        wf_assert_ok(wf_pbqp_all_min_marginals(sample.pbqp, all));
+        for (uint32_t n = 0; n < sample.node_count; n++) {
             double got[8];
             wf_assert_ok(wf_pbqp_min_marginals(sample.pbqp, n, got));
+            for (uint32_t i = 0; i < sample.labels[n]; i++, next++) {
+                if (solution.heuristic_nodes == 0) {
+                    assert_close(*next, marginals[n][i]);
+                } else {
+                    assert_true(*next >= marginals[n][i] * (1 - 1e-9));
+                }
+            }
             for (uint32_t i = 0; i < sample.labels[n]; i++) {
                 if (must_be_exact) {
                     assert_close(got[i], marginals[n][i]);

@@ -6,8 +6,8 @@
 #include "backends/native/native.h"
 #include "base/compiler.h"
 
-/* Operators that a stage can do: function, function when the running value is the second input, and the attributes that
- * become a and b. */
+/* Operators that a stage can do: function, function when the running value is the second input, and the
+ * attributes that become a and b. */
 typedef struct ep_row {
     wf_op_t op;
     wf_ep_fn fn, swapped_fn;
@@ -15,13 +15,13 @@ typedef struct ep_row {
 } ep_row_t;
 
 #define NOT_SWAPPED WF_EP_COUNT
-#define UNARY(op, fn, a, b)                                     \
-    {                                                           \
-        WF_OP_##op, WF_EP_##fn, NOT_SWAPPED, (a), (b)           \
+#define UNARY(op, fn, a, b)                           \
+    {                                                 \
+        WF_OP_##op, WF_EP_##fn, NOT_SWAPPED, (a), (b) \
     }
-#define BINARY(op, fn, swapped)                          \
-    {                                                    \
-        WF_OP_##op, WF_EP_##fn, (swapped), NULL, NULL    \
+#define BINARY(op, fn, swapped)                       \
+    {                                                 \
+        WF_OP_##op, WF_EP_##fn, (swapped), NULL, NULL \
     }
 static const ep_row_t ep_rows[] = {
     UNARY(RELU, RELU, NULL, NULL),
@@ -63,7 +63,8 @@ static const ep_row_t ep_rows[] = {
 static const ep_row_t *find_row(wf_op_t op)
 {
     for (size_t i = 0; i < WF_COUNT_OF(ep_rows); i++) {
-        if (ep_rows[i].op == op) return &ep_rows[i];
+        if (ep_rows[i].op == op)
+            return &ep_rows[i];
     }
     return NULL;
 }
@@ -71,12 +72,16 @@ static const ep_row_t *find_row(wf_op_t op)
 bool wf_native_ep_fn(const wf_problem_stage_t *stage, bool swapped, wf_ep_stage *out_stage)
 {
     const ep_row_t *row = find_row(stage->op);
-    if (row == NULL || (swapped && row->swapped_fn == NOT_SWAPPED)) return false;
+    if (row == NULL || (swapped && row->swapped_fn == NOT_SWAPPED))
+        return false;
     bool is_clip = stage->op == WF_OP_CLIP;
     *out_stage = (wf_ep_stage){.fn = (uint8_t)(swapped ? row->swapped_fn : row->fn), .operand = WF_EP_NONE};
-    if (row->a != NULL) out_stage->a = wf_attrs_float(&stage->attrs, row->a, is_clip ? -INFINITY : 0);
-    if (row->b != NULL) out_stage->b = wf_attrs_float(&stage->attrs, row->b, is_clip ? INFINITY : 0);
-    if (stage->op == WF_OP_GELU && strcmp(wf_attrs_string(&stage->attrs, "approximate", "none"), "tanh") == 0) {
+    if (row->a != NULL)
+        out_stage->a = wf_attrs_float(&stage->attrs, row->a, is_clip ? -INFINITY : 0);
+    if (row->b != NULL)
+        out_stage->b = wf_attrs_float(&stage->attrs, row->b, is_clip ? INFINITY : 0);
+    if (stage->op == WF_OP_GELU &&
+        strcmp(wf_attrs_string(&stage->attrs, "approximate", "none"), "tanh") == 0) {
         out_stage->fn = WF_EP_GELU_TANH;
     }
     return true;
@@ -84,16 +89,20 @@ bool wf_native_ep_fn(const wf_problem_stage_t *stage, bool swapped, wf_ep_stage 
 
 static bool is_binary(wf_op_t op)
 {
-    return op == WF_OP_PRELU || op == WF_OP_POW || (find_row(op) != NULL && find_row(op)->swapped_fn != NOT_SWAPPED);
+    return op == WF_OP_PRELU || op == WF_OP_POW ||
+           (find_row(op) != NULL && find_row(op)->swapped_fn != NOT_SWAPPED);
 }
 
 /* How an operand lies against the output, both in the order of the layout. */
-static bool classify(const wf_type_t *operand, const wf_type_t *out, wf_layout_t layout, wf_ep_operand *out_kind)
+static bool classify(const wf_type_t *operand, const wf_type_t *out, wf_layout_t layout,
+                     wf_ep_operand *out_kind)
 {
-    if (operand->rank > out->rank) return false;
+    if (operand->rank > out->rank)
+        return false;
     wf_type_t padded = {.dtype = operand->dtype, .rank = out->rank};
     uint32_t missing = out->rank - operand->rank;
-    for (uint32_t d = 0; d < out->rank; d++) padded.dims[d] = d < missing ? 1 : operand->dims[d - missing];
+    for (uint32_t d = 0; d < out->rank; d++)
+        padded.dims[d] = d < missing ? 1 : operand->dims[d - missing];
     int64_t have[WF_MAX_RANK], want[WF_MAX_RANK];
     wf_native_layout_dims(&padded, layout, have);
     wf_native_layout_dims(out, layout, want);
@@ -104,11 +113,16 @@ static bool classify(const wf_type_t *operand, const wf_type_t *out, wf_layout_t
         rows_one &= have[d] == 1;
     }
     bool col_full = out->rank == 0 || have[last] == want[last], col_one = out->rank == 0 || have[last] == 1;
-    if (rows_one && col_one) *out_kind = WF_EP_SCALAR;
-    else if (rows_full && col_full) *out_kind = WF_EP_FULL;
-    else if (rows_one && col_full) *out_kind = WF_EP_COL;
-    else if (rows_full && col_one) *out_kind = WF_EP_ROW;
-    else return false;
+    if (rows_one && col_one)
+        *out_kind = WF_EP_SCALAR;
+    else if (rows_full && col_full)
+        *out_kind = WF_EP_FULL;
+    else if (rows_one && col_full)
+        *out_kind = WF_EP_COL;
+    else if (rows_full && col_one)
+        *out_kind = WF_EP_ROW;
+    else
+        return false;
     return true;
 }
 
@@ -118,20 +132,24 @@ static wf_native_verdict_t plan_operand(const wf_problem_t *problem, uint32_t in
 {
     const wf_problem_operand_t *operand = &problem->operands[index];
     wf_ep_operand kind;
-    if (operand->type.dtype != WF_DTYPE_F32) return WF_NATIVE_NO(TYPE, "an operand of the epilogue is not f32");
-    if (!classify(&operand->type, out, layout, &kind)) return WF_NATIVE_NO(SHAPE, "an operand of the epilogue is broadcast in another way");
+    if (operand->type.dtype != WF_DTYPE_F32)
+        return WF_NATIVE_NO(TYPE, "an operand of the epilogue is not f32");
+    if (!classify(&operand->type, out, layout, &kind))
+        return WF_NATIVE_NO(SHAPE, "an operand of the epilogue is broadcast in another way");
     if (kind == WF_EP_FULL && operand->is_const && !wf_layout_same(&operand->type, WF_LAYOUT_ROW, layout)) {
         return WF_NATIVE_NO(SHAPE, "a constant operand of the epilogue has full size");
     }
     stage->operand = (uint8_t)kind;
-    if (!operand->is_const) operand_layouts[index] = layout;
+    if (!operand->is_const)
+        operand_layouts[index] = layout;
     if (kind == WF_EP_FULL) {
         int64_t rows;
         wf_native_rows_cols(out, layout, &rows, &stage->row_stride_elems);
     }
     if (operand->is_const && kind == WF_EP_SCALAR && constants != NULL) {
         stage->a = *(const float *)constants[index].data;
-        if (stage->fn == WF_EP_POW && stage->a == 2) *stage = (wf_ep_stage){.fn = WF_EP_SQUARE, .operand = WF_EP_NONE};
+        if (stage->fn == WF_EP_POW && stage->a == 2)
+            *stage = (wf_ep_stage){.fn = WF_EP_SQUARE, .operand = WF_EP_NONE};
     }
     return WF_NATIVE_FITS;
 }
@@ -143,9 +161,12 @@ wf_native_verdict_t wf_native_ep_plan(const wf_problem_t *problem, size_t first_
     out_ep->count = 0;
     for (size_t s = first_stage; s < problem->stage_count; s++) {
         const wf_problem_stage_t *stage = &problem->stages[s];
-        if (out_ep->count == WF_NATIVE_EP_MAX) return WF_NATIVE_NO(OPERATOR, "more stages than an epilogue holds");
-        if (!wf_type_equal(&stage->out, out)) return WF_NATIVE_NO(SHAPE, "a stage of the epilogue changes the shape");
-        if (stage->op == WF_OP_IDENTITY) continue;
+        if (out_ep->count == WF_NATIVE_EP_MAX)
+            return WF_NATIVE_NO(OPERATOR, "more stages than an epilogue holds");
+        if (!wf_type_equal(&stage->out, out))
+            return WF_NATIVE_NO(SHAPE, "a stage of the epilogue changes the shape");
+        if (stage->op == WF_OP_IDENTITY)
+            continue;
         wf_ep_stage *ep = &out_ep->stages[out_ep->count];
         int32_t *operand = &out_ep->operands[out_ep->count++];
         *operand = -1;
@@ -153,20 +174,28 @@ wf_native_verdict_t wf_native_ep_plan(const wf_problem_t *problem, size_t first_
             *ep = (wf_ep_stage){.fn = WF_EP_SQUARE, .operand = WF_EP_NONE};
             continue;
         }
-        if ((stage->chain_mask & (stage->chain_mask - 1)) != 0) return WF_NATIVE_NO(OPERATOR, "a stage uses the running value twice");
-        if (!wf_native_ep_fn(stage, stage->chain_mask == 2, ep)) return WF_NATIVE_NO(OPERATOR, "a stage has no epilogue function");
+        if ((stage->chain_mask & (stage->chain_mask - 1)) != 0)
+            return WF_NATIVE_NO(OPERATOR, "a stage uses the running value twice");
+        if (!wf_native_ep_fn(stage, stage->chain_mask == 2, ep))
+            return WF_NATIVE_NO(OPERATOR, "a stage has no epilogue function");
         uint32_t present = 0, index = 0;
         for (uint32_t i = 0; i < stage->operand_count; i++) {
-            if (problem->operands[stage->first_operand + i].type.dtype == WF_DTYPE_NONE) continue;
+            if (problem->operands[stage->first_operand + i].type.dtype == WF_DTYPE_NONE)
+                continue;
             present++;
             index = stage->first_operand + i;
         }
-        if (present != (is_binary(stage->op) ? 1u : 0u)) return WF_NATIVE_NO(OPERATOR, "a stage has run-time parameters");
-        if (present == 0) continue;
-        wf_native_verdict_t verdict = plan_operand(problem, index, out, layout, constants, operand_layouts, ep);
-        if (!verdict.fits) return verdict;
+        if (present != (is_binary(stage->op) ? 1u : 0u))
+            return WF_NATIVE_NO(OPERATOR, "a stage has run-time parameters");
+        if (present == 0)
+            continue;
+        wf_native_verdict_t verdict =
+            plan_operand(problem, index, out, layout, constants, operand_layouts, ep);
+        if (!verdict.fits)
+            return verdict;
         bool known = problem->operands[index].is_const && ep->operand == WF_EP_SCALAR && constants != NULL;
-        if (ep->operand != WF_EP_NONE && !known) *operand = (int32_t)index;
+        if (ep->operand != WF_EP_NONE && !known)
+            *operand = (int32_t)index;
     }
     return WF_NATIVE_FITS;
 }
@@ -174,7 +203,8 @@ wf_native_verdict_t wf_native_ep_plan(const wf_problem_t *problem, size_t first_
 wf_status_t wf_native_ep_keep(wf_kernel_t *kernel, wf_native_ep_t *ep, const wf_tensor_t *constants)
 {
     for (size_t i = 0; i < ep->count; i++) {
-        if (ep->operands[i] < 0 || !kernel->problem->operands[ep->operands[i]].is_const) continue;
+        if (ep->operands[i] < 0 || !kernel->problem->operands[ep->operands[i]].is_const)
+            continue;
         const wf_tensor_t *constant = &constants[ep->operands[i]];
         int64_t elems = wf_type_elems(&constant->type);
         float *copy = NULL;
@@ -190,10 +220,13 @@ void wf_native_ep_bind(const wf_native_ep_t *ep, const wf_view_t *operands, wf_e
 {
     for (size_t i = 0; i < ep->count; i++) {
         out_stages[i] = ep->stages[i];
-        if (ep->operands[i] < 0) continue;
+        if (ep->operands[i] < 0)
+            continue;
         const wf_view_t *view = &operands[ep->operands[i]];
         out_stages[i].data = view->data;
-        if (view->row_stride_elems != 0) out_stages[i].row_stride_elems = view->row_stride_elems;
-        if (out_stages[i].operand == WF_EP_SCALAR) out_stages[i].a = *(const float *)view->data;
+        if (view->row_stride_elems != 0)
+            out_stages[i].row_stride_elems = view->row_stride_elems;
+        if (out_stages[i].operand == WF_EP_SCALAR)
+            out_stages[i].a = *(const float *)view->data;
     }
 }

@@ -1,63 +1,47 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Convolution as an implicit matrix product, f32, channels last: any kernel, stride, dilation, padding and group count of
- * 1-D and 2-D convolutions with constant weights. A 1x1 convolution without stride is a plain product.
+/* Convolution as an implicit matrix product, f32, channels last: any kernel, stride, dilation, padding and
+ * group count of 1-D and 2-D convolutions with constant weights. A 1x1 convolution without stride is a plain
+ * product.
  */
 #include "backends/native/gemm_common.h"
-#include "base/compiler.h"
+#include "backends/native/window2d.h"
 
 enum { X, W, BIAS }; /* operands */
 
 /* Geometry of the problem; false when the kernels do not take it. */
 static bool resolve(const wf_problem_t *problem, wf_gemm_shape *out_shape, int64_t *out_groups)
 {
-    const wf_problem_stage_t *root = &problem->stages[0];
-    const wf_type_t *x = &problem->operands[X].type, *w = &problem->operands[W].type, *y = &root->out;
-    wf_window_t window;
-    wf_status_t status = wf_window_resolve(WF_OP_CONV, &root->attrs, x, w, &window);
-    if (status != WF_OK) {
-        wf_status_free(status);
+    wf_window2d_t w;
+    if (!wf_native_window2d(problem, &problem->operands[W].type, &w))
         return false;
-    }
-    int64_t groups = wf_attrs_int(&root->attrs, "group", 1), channels = x->dims[1];
-    uint32_t h = 0, wd = window.spatial_rank - 1;
-    bool flat = window.spatial_rank == 1;
-    if (window.spatial_rank > 2 || wf_type_elems(y) <= 0 || wf_type_elems(x) <= 0) return false;
-    int64_t limit = INT32_MAX / 4;
-    const int64_t sizes[] = {x->dims[0], channels, window.in[h], window.in[wd], window.out[h], window.out[wd],
-                             window.kernel[h], window.kernel[wd], window.stride[h], window.stride[wd],
-                             window.dilation[h], window.dilation[wd], y->dims[1]};
-    for (size_t i = 0; i < WF_COUNT_OF(sizes); i++) {
-        if (sizes[i] > limit) return false;
-    }
-    if (window.pad_begin[h] < 0 || window.pad_begin[wd] < 0 || window.pad_begin[h] > limit || window.pad_begin[wd] > limit) {
-        return false;
-    }
-    wf_gemm_conv conv = {.images = (int32_t)x->dims[0],
-                         .in_h = flat ? 1 : (int32_t)window.in[h],
-                         .in_w = (int32_t)window.in[wd],
-                         .out_h = flat ? 1 : (int32_t)window.out[h],
-                         .out_w = (int32_t)window.out[wd],
-                         .channels = (int32_t)(channels / groups),
-                         .kernel_h = flat ? 1 : (int32_t)window.kernel[h],
-                         .kernel_w = (int32_t)window.kernel[wd],
-                         .stride_h = flat ? 1 : (int32_t)window.stride[h],
-                         .stride_w = (int32_t)window.stride[wd],
-                         .dilation_h = flat ? 1 : (int32_t)window.dilation[h],
-                         .dilation_w = (int32_t)window.dilation[wd],
-                         .pad_top = flat ? 0 : (int32_t)window.pad_begin[h],
-                         .pad_left = (int32_t)window.pad_begin[wd],
-                         .pixel_stride = channels};
+    int64_t groups = wf_attrs_int(&problem->stages[0].attrs, "group", 1),
+            out_channels = problem->stages[0].out.dims[1];
+    wf_gemm_conv conv = {.images = w.images,
+                         .in_h = w.in_h,
+                         .in_w = w.in_w,
+                         .out_h = w.out_h,
+                         .out_w = w.out_w,
+                         .channels = (int32_t)(w.channels / groups),
+                         .kernel_h = w.kernel_h,
+                         .kernel_w = w.kernel_w,
+                         .stride_h = w.stride_h,
+                         .stride_w = w.stride_w,
+                         .dilation_h = w.dilation_h,
+                         .dilation_w = w.dilation_w,
+                         .pad_top = w.pad_top,
+                         .pad_left = w.pad_left,
+                         .pixel_stride = w.channels};
     conv.row_stride = conv.in_w * conv.pixel_stride;
     conv.image_stride = conv.in_h * conv.row_stride;
-    bool plain = conv.kernel_h == 1 && conv.kernel_w == 1 && conv.stride_h == 1 && conv.stride_w == 1 &&
-                 conv.pad_top == 0 && conv.pad_left == 0 && conv.out_h == conv.in_h && conv.out_w == conv.in_w;
+    bool plain = w.kernel_h == 1 && w.kernel_w == 1 && w.stride_h == 1 && w.stride_w == 1 && w.pad_top == 0 &&
+                 w.pad_left == 0 && w.out_h == w.in_h && w.out_w == w.in_w;
     *out_shape = (wf_gemm_shape){.a_kind = plain ? WF_GEMM_A_ROWS : WF_GEMM_A_CONV,
                                  .b_kind = WF_GEMM_B_PACKED,
-                                 .m = (int64_t)conv.images * conv.out_h * conv.out_w,
-                                 .n = y->dims[1] / groups,
+                                 .m = (int64_t)w.images * w.out_h * w.out_w,
+                                 .n = out_channels / groups,
                                  .k = conv.channels,
-                                 .lda = channels,
-                                 .ldc = y->dims[1],
+                                 .lda = w.channels,
+                                 .ldc = out_channels,
                                  .conv = conv,
                                  .batch = {1, 1}};
     *out_groups = groups;
@@ -69,25 +53,32 @@ static wf_native_verdict_t match(const wf_native_t *native, const wf_problem_t *
     (void)native;
     wf_gemm_shape shape;
     int64_t groups;
-    if (problem->stages[0].op != WF_OP_CONV) return WF_NATIVE_NO(OPERATOR, NULL);
-    if (!wf_native_all_f32(problem)) return WF_NATIVE_NO(TYPE, "element types other than f32");
-    if (!problem->operands[W].is_const) return WF_NATIVE_NO(SHAPE, "weights are computed at run time");
+    if (problem->stages[0].op != WF_OP_CONV)
+        return WF_NATIVE_NO(OPERATOR, NULL);
+    if (!wf_native_all_f32(problem))
+        return WF_NATIVE_NO(TYPE, "element types other than f32");
+    if (!problem->operands[W].is_const)
+        return WF_NATIVE_NO(SHAPE, "weights are computed at run time");
     if (problem->stages[0].operand_count > BIAS && !problem->operands[BIAS].is_const &&
         problem->operands[BIAS].type.dtype != WF_DTYPE_NONE) {
         return WF_NATIVE_NO(SHAPE, "the bias is computed at run time");
     }
-    if (!resolve(problem, &shape, &groups)) return WF_NATIVE_NO(SHAPE, "3-D, empty or very large convolution");
-    /* One multiply-add a weight and pixel: a product would be all overhead. The depthwise family does these. */
-    if (groups > 1 && shape.k == 1 && shape.n == 1) return WF_NATIVE_NO(SHAPE, "depthwise");
+    if (!resolve(problem, &shape, &groups))
+        return WF_NATIVE_NO(SHAPE, "3-D, empty or very large convolution");
+    /* One multiply-add a weight and pixel: a product would be all overhead. The depthwise family does these.
+     */
+    if (groups > 1 && shape.k == 1 && shape.n == 1)
+        return WF_NATIVE_NO(SHAPE, "depthwise");
     return WF_NATIVE_FITS;
 }
 
-static size_t variants(const wf_native_t *native, const wf_problem_t *problem, wf_native_variant_t *out_variants,
-                       size_t capacity)
+static size_t variants(const wf_native_t *native, const wf_problem_t *problem,
+                       wf_native_variant_t *out_variants, size_t capacity)
 {
     wf_gemm_shape shape;
     int64_t groups;
-    if (!resolve(problem, &shape, &groups)) return 0;
+    if (!resolve(problem, &shape, &groups))
+        return 0;
     return wf_native_gemm_variants(native, &shape, out_variants, capacity);
 }
 
@@ -98,14 +89,17 @@ static wf_native_verdict_t plan(const wf_native_t *native, const wf_problem_t *p
     wf_gemm_plan gemm_plan;
     wf_native_ep_t ep;
     int64_t groups;
-    if (!resolve(problem, &shape, &groups) || !wf_native_gemm_plan_from(variant->params, &shape, &gemm_plan)) {
+    if (!resolve(problem, &shape, &groups) ||
+        !wf_native_gemm_plan_from(variant->params, &shape, &gemm_plan)) {
         return WF_NATIVE_NO(SHAPE, "the plan does not fit the convolution");
     }
     wf_native_verdict_t verdict = wf_native_ep_plan(problem, 1, &problem->stages[0].out, WF_LAYOUT_LAST, NULL,
                                                     plan->operand_layouts, &ep);
-    if (!verdict.fits) return verdict;
+    if (!verdict.fits)
+        return verdict;
     plan->operand_layouts[X] = plan->output_layouts[0] = WF_LAYOUT_LAST;
-    wf_native_gemm_needs(native, variant->tier, &shape, &gemm_plan, wf_problem_flops(problem), wf_problem_bytes(problem), plan);
+    wf_native_gemm_needs(native, variant->tier, &shape, &gemm_plan, wf_problem_flops(problem),
+                         wf_problem_bytes(problem), plan);
     plan->needs.packed_bytes *= (size_t)groups;
     /* Merged taps read the pixels of a row as one run. */
     plan->needs.reads_strided = gemm_plan.merge_kw == 0;
@@ -130,18 +124,21 @@ static wf_status_t prepare(wf_kernel_t *kernel, const wf_tensor_t *constants)
     const wf_gemm_conv *conv = &gemm->shape.conv;
     int64_t taps = (int64_t)conv->kernel_h * conv->kernel_w;
     wf_gemm_b_strides strides = {.n = gemm->shape.k * taps, .k = taps, .kh = conv->kernel_w, .kw = 1};
-    WF_TRY(wf_native_gemm_pack(kernel, gemm, constants[W].data, gemm->shape.n * gemm->shape.k * taps, &strides, 1));
+    WF_TRY(wf_native_gemm_pack(kernel, gemm, constants[W].data, gemm->shape.n * gemm->shape.k * taps,
+                               &strides, 1));
     if (problem->stages[0].operand_count > BIAS && constants[BIAS].data != NULL) {
-        WF_TRY(wf_native_keep_floats(kernel, constants[BIAS].data, gemm->shape.n * gemm->groups, &gemm->bias));
+        WF_TRY(
+            wf_native_keep_floats(kernel, constants[BIAS].data, gemm->shape.n * gemm->groups, &gemm->bias));
     }
     wf_layout_t *layouts = NULL;
     WF_TRY(wf_arena_alloc(&kernel->memory, problem->operand_count, sizeof *layouts, &layouts));
-    (void)wf_native_ep_plan(problem, 1, &problem->stages[0].out, WF_LAYOUT_LAST, constants, layouts, &gemm->ep);
+    (void)wf_native_ep_plan(problem, 1, &problem->stages[0].out, WF_LAYOUT_LAST, constants, layouts,
+                            &gemm->ep);
     return wf_native_ep_keep(kernel, &gemm->ep, constants);
 }
 
-static wf_status_t launch(const wf_kernel_t *kernel, const wf_view_t *operands, const wf_view_t *outputs, void *workspace,
-                          const wf_parallel_t *parallel)
+static wf_status_t launch(const wf_kernel_t *kernel, const wf_view_t *operands, const wf_view_t *outputs,
+                          void *workspace, const wf_parallel_t *parallel)
 {
     const wf_native_gemm_t *gemm = kernel->state;
     wf_gemm_shape shape = gemm->shape;
@@ -151,7 +148,8 @@ static wf_status_t launch(const wf_kernel_t *kernel, const wf_view_t *operands, 
         shape.conv.row_stride = shape.conv.in_w * pixel_stride;
         shape.conv.image_stride = shape.conv.in_h * shape.conv.row_stride;
     }
-    if (outputs[0].row_stride_elems != 0) shape.ldc = outputs[0].row_stride_elems;
+    if (outputs[0].row_stride_elems != 0)
+        shape.ldc = outputs[0].row_stride_elems;
     wf_native_gemm_run(kernel, gemm, &shape, operands, outputs[0].data, workspace, parallel);
     return WF_OK;
 }

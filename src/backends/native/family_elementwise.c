@@ -1,29 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Chains of elementwise operators with broadcasting, f32, in one pass over memory.
  *
- * The dims of the output are merged where every tensor runs on evenly; what remains is a loop over blocks of rows and
- * columns, each a few thousand elements: the running value is copied or spread into the output block and the program of
- * stages (epilogue.h) runs on it in L1.
+ * The dims of the output are merged where every tensor runs on evenly; what remains is a loop over blocks of
+ * rows and columns, each a few thousand elements: the running value is copied or spread into the output block
+ * and the program of stages (epilogue.h) runs on it in L1.
  */
 #include <string.h>
 
 #include "backends/native/native.h"
 #include "base/compiler.h"
 
-/* Elements of a block that stages run over one after another: 8 KiB leave room for operands in a 32 KiB L1. */
+/* Elements of a block that stages run over one after another: 8 KiB leave room for operands in a 32 KiB L1.
+ */
 #define BLOCK_ELEMS 2048
 /* Elements worth a second thread: an add of 8192 floats takes about 2 us, a region 0.5 us. */
 #define ITEM_MIN_ELEMS 8192
 
 /* A tensor of the chain: the initial value, or the operand of a stage. */
 typedef struct ew_operand {
-    int32_t operand;      /* of the problem; -1: none (a unary stage or a parameter) */
+    int32_t operand;       /* of the problem; -1: none (a unary stage or a parameter) */
     const float *constant; /* NULL: from the launch */
 } ew_operand_t;
 
 typedef struct ew_state {
     wf_layout_t layout;
-    ew_operand_t first;                         /* the initial value */
+    ew_operand_t first; /* the initial value */
     wf_ep_stage stages[WF_NATIVE_EP_MAX];
     ew_operand_t operands[WF_NATIVE_EP_MAX];
     size_t count;
@@ -43,21 +44,27 @@ static bool is_full(const wf_problem_t *problem, uint32_t index)
 }
 
 /* Fills the program; constants may be NULL while planning. */
-static wf_native_verdict_t make_program(const wf_problem_t *problem, const wf_tensor_t *constants, ew_state_t *state)
+static wf_native_verdict_t make_program(const wf_problem_t *problem, const wf_tensor_t *constants,
+                                        ew_state_t *state)
 {
     const wf_problem_stage_t *root = &problem->stages[0];
     uint32_t inputs[2] = {0}, input_count = 0;
     for (uint32_t i = 0; i < root->operand_count; i++) {
-        if (is_absent(problem, root->first_operand + i)) continue;
-        if (input_count == 2) return WF_NATIVE_NO(OPERATOR, "more than two inputs");
+        if (is_absent(problem, root->first_operand + i))
+            continue;
+        if (input_count == 2)
+            return WF_NATIVE_NO(OPERATOR, "more than two inputs");
         inputs[input_count++] = root->first_operand + i;
     }
-    if (input_count == 0) return WF_NATIVE_NO(OPERATOR, "no inputs");
+    if (input_count == 0)
+        return WF_NATIVE_NO(OPERATOR, "no inputs");
     state->count = 0;
     for (size_t s = 0; s < problem->stage_count; s++) {
         const wf_problem_stage_t *stage = &problem->stages[s];
-        if (state->count == WF_NATIVE_EP_MAX) return WF_NATIVE_NO(OPERATOR, "more stages than a program holds");
-        if (!wf_type_equal(&stage->out, &problem->outputs[0])) return WF_NATIVE_NO(SHAPE, "a stage changes the shape");
+        if (state->count == WF_NATIVE_EP_MAX)
+            return WF_NATIVE_NO(OPERATOR, "more stages than a program holds");
+        if (!wf_type_equal(&stage->out, &problem->outputs[0]))
+            return WF_NATIVE_NO(SHAPE, "a stage changes the shape");
         wf_ep_stage *ep = &state->stages[state->count];
         ew_operand_t *other = &state->operands[state->count];
         *other = (ew_operand_t){.operand = -1};
@@ -68,25 +75,33 @@ static wf_native_verdict_t make_program(const wf_problem_t *problem, const wf_te
             swapped = input_count == 2 && !is_full(problem, inputs[0]) && is_full(problem, inputs[1]) &&
                       wf_native_ep_fn(stage, true, ep);
             state->first.operand = (int32_t)inputs[swapped ? 1 : 0];
-            if (input_count == 2) operand = (int32_t)inputs[swapped ? 0 : 1];
+            if (input_count == 2)
+                operand = (int32_t)inputs[swapped ? 0 : 1];
         } else if (!twice && (stage->chain_mask & (stage->chain_mask - 1)) != 0) {
             return WF_NATIVE_NO(OPERATOR, "a stage uses the running value twice");
         } else {
             for (uint32_t i = 0; i < stage->operand_count; i++) {
-                if (is_absent(problem, stage->first_operand + i)) continue;
-                if (operand >= 0) return WF_NATIVE_NO(OPERATOR, "a stage has run-time parameters");
+                if (is_absent(problem, stage->first_operand + i))
+                    continue;
+                if (operand >= 0)
+                    return WF_NATIVE_NO(OPERATOR, "a stage has run-time parameters");
                 operand = (int32_t)(stage->first_operand + i);
             }
         }
-        if (twice) *ep = (wf_ep_stage){.fn = WF_EP_SQUARE};
-        else if (stage->op == WF_OP_IDENTITY) continue;
-        else if (!wf_native_ep_fn(stage, swapped, ep)) return WF_NATIVE_NO(OPERATOR, "an operator has no vector kernel");
+        if (twice)
+            *ep = (wf_ep_stage){.fn = WF_EP_SQUARE};
+        else if (stage->op == WF_OP_IDENTITY)
+            continue;
+        else if (!wf_native_ep_fn(stage, swapped, ep))
+            return WF_NATIVE_NO(OPERATOR, "an operator has no vector kernel");
         bool wants_operand = ep->fn >= WF_EP_ADD;
-        if (!twice && wants_operand != (operand >= 0)) return WF_NATIVE_NO(OPERATOR, "a stage has run-time parameters");
+        if (!twice && wants_operand != (operand >= 0))
+            return WF_NATIVE_NO(OPERATOR, "a stage has run-time parameters");
         other->operand = operand;
         if (operand >= 0 && problem->operands[operand].is_const && constants != NULL) {
             other->constant = constants[operand].data;
-            if (ep->fn == WF_EP_POW && wf_type_elems(&constants[operand].type) == 1 && *other->constant == 2) {
+            if (ep->fn == WF_EP_POW && wf_type_elems(&constants[operand].type) == 1 &&
+                *other->constant == 2) {
                 *ep = (wf_ep_stage){.fn = WF_EP_SQUARE};
                 *other = (ew_operand_t){.operand = -1};
             }
@@ -105,18 +120,20 @@ static wf_native_verdict_t match(const wf_native_t *native, const wf_problem_t *
     if ((wf_op_info(problem->stages[0].op)->flags & WF_OP_FLAG_EW) == 0 || problem->output_count != 1) {
         return WF_NATIVE_NO(OPERATOR, NULL);
     }
-    if (!wf_native_all_f32(problem)) return WF_NATIVE_NO(TYPE, "element types other than f32");
+    if (!wf_native_all_f32(problem))
+        return WF_NATIVE_NO(TYPE, "element types other than f32");
     ew_state_t state;
     return make_program(problem, NULL, &state);
 }
 
-static size_t variants(const wf_native_t *native, const wf_problem_t *problem, wf_native_variant_t *out_variants,
-                       size_t capacity)
+static size_t variants(const wf_native_t *native, const wf_problem_t *problem,
+                       wf_native_variant_t *out_variants, size_t capacity)
 {
     (void)native;
     size_t count = 0;
     for (int layout = 0; layout < WF_LAYOUT_COUNT && count < capacity; layout++) {
-        if (!wf_layout_exists(&problem->outputs[0], (wf_layout_t)layout)) continue;
+        if (!wf_layout_exists(&problem->outputs[0], (wf_layout_t)layout))
+            continue;
         out_variants[count++].layout = (wf_layout_t)layout;
     }
     return count;
@@ -130,9 +147,11 @@ static bool is_blocked(wf_layout_t layout)
 /* An operand of lower rank stays row-major; its channels must then lie side by side or be one. */
 static bool has_close_channels(const wf_type_t *operand, const wf_type_t *out)
 {
-    if (operand->rank == out->rank || out->rank < 3 || operand->rank + 1 < out->rank) return true;
+    if (operand->rank == out->rank || out->rank < 3 || operand->rank + 1 < out->rank)
+        return true;
     int64_t after = 1;
-    for (uint32_t d = 1; d < operand->rank; d++) after *= operand->dims[d];
+    for (uint32_t d = 1; d < operand->rank; d++)
+        after *= operand->dims[d];
     return operand->dims[0] == 1 || after == 1;
 }
 
@@ -149,26 +168,31 @@ static wf_native_verdict_t plan(const wf_native_t *native, const wf_problem_t *p
     plan->needs.may_alias = -1;
     for (uint32_t i = 0; i < problem->operand_count; i++) {
         const wf_problem_operand_t *operand = &problem->operands[i];
-        if (is_absent(problem, i)) continue;
+        if (is_absent(problem, i))
+            continue;
         bool full = wf_type_equal(&operand->type, out), scalar = wf_type_elems(&operand->type) == 1;
         if (operand->is_const && !wf_layout_same(&operand->type, WF_LAYOUT_ROW, layout)) {
             return WF_NATIVE_NO(SHAPE, "a constant would have to be converted");
         }
-        if (!full && !scalar && is_blocked(layout)) return WF_NATIVE_NO(SHAPE, "broadcasting in a blocked layout");
+        if (!full && !scalar && is_blocked(layout))
+            return WF_NATIVE_NO(SHAPE, "broadcasting in a blocked layout");
         if (layout == WF_LAYOUT_LAST && !has_close_channels(&operand->type, out)) {
             return WF_NATIVE_NO(SHAPE, "an operand of lower rank has its channels apart");
         }
         bytes += (double)wf_type_bytes(&operand->type);
-        if (operand->is_const) continue;
+        if (operand->is_const)
+            continue;
         bool same_rank = operand->type.rank == out->rank && wf_layout_exists(&operand->type, layout);
         plan->operand_layouts[i] = same_rank ? layout : WF_LAYOUT_ROW;
-        if (full && plan->needs.may_alias < 0) plan->needs.may_alias = (int32_t)i;
+        if (full && plan->needs.may_alias < 0)
+            plan->needs.may_alias = (int32_t)i;
     }
     plan->needs.reads_strided = plan->needs.writes_strided = layout == WF_LAYOUT_LAST;
     double elems = (double)wf_type_elems(out);
     /* A stage costs one operation, a transcendental one about ten; the mean of real chains is near three. */
-    plan->estimate_ns = wf_native_estimate_ns(native, native->kernel_tier, elems * (1 + 3 * (double)problem->stage_count), 0.25, bytes,
-                                              elems > 2 * ITEM_MIN_ELEMS ? 1 : 0);
+    plan->estimate_ns =
+        wf_native_estimate_ns(native, native->kernel_tier, elems * (1 + 3 * (double)problem->stage_count),
+                              0.25, bytes, elems > 2 * ITEM_MIN_ELEMS ? 1 : 0);
     return WF_NATIVE_FITS;
 }
 
@@ -178,11 +202,13 @@ static wf_status_t prepare(wf_kernel_t *kernel, const wf_tensor_t *constants)
     WF_TRY(wf_arena_alloc(&kernel->memory, 1, sizeof *state, &state));
     state->layout = kernel->variant->layout;
     wf_native_verdict_t verdict = make_program(kernel->problem, constants, state);
-    if (!verdict.fits) return WF_ERROR(INTERNAL, "elementwise chain refused after planning: %s", verdict.text);
+    if (!verdict.fits)
+        return WF_ERROR(INTERNAL, "elementwise chain refused after planning: %s", verdict.text);
     /* Constants of a chain are small or read as they lie; they are copied so that their pages may go. */
     for (size_t i = 0; i <= state->count; i++) {
         ew_operand_t *operand = i < state->count ? &state->operands[i] : &state->first;
-        if (operand->constant == NULL) continue;
+        if (operand->constant == NULL)
+            continue;
         int64_t elems = wf_type_elems(&constants[operand->operand].type);
         float *copy = NULL;
         WF_TRY(wf_arena_alloc(&kernel->memory, (size_t)elems, sizeof *copy, &copy));
@@ -213,7 +239,8 @@ static void strides_of(const wf_type_t *type, const wf_type_t *out, wf_layout_t 
         own[1] = 1;
         dense = row_stride_elems != 0 ? row_stride_elems : type->dims[1];
         for (uint32_t d = type->rank; d-- > 0;) {
-            if (d == 1) continue;
+            if (d == 1)
+                continue;
             own[d] = dense;
             dense *= type->dims[d];
         }
@@ -260,45 +287,54 @@ static void merge_dims(ew_run_t *run)
 {
     uint32_t kept = 0;
     for (uint32_t d = 0; d < run->rank; d++) {
-        if (run->dims[d] == 1) continue;
+        if (run->dims[d] == 1)
+            continue;
         bool even = kept > 0;
         for (size_t t = 0; even && t < tensor_count(run); t++) {
-            if (!is_used(run, t)) continue;
+            if (!is_used(run, t))
+                continue;
             const int64_t *stride = run->tensors[t].stride;
             even = stride[kept - 1] == stride[d] * run->dims[d];
         }
         uint32_t to = even ? kept - 1 : kept++;
         run->dims[to] = even ? run->dims[to] * run->dims[d] : run->dims[d];
-        for (size_t t = 0; t < tensor_count(run); t++) run->tensors[t].stride[to] = run->tensors[t].stride[d];
+        for (size_t t = 0; t < tensor_count(run); t++)
+            run->tensors[t].stride[to] = run->tensors[t].stride[d];
     }
     run->rank = kept;
 }
 
-/* Rows are the dim before the last when every tensor can be read in rows: contiguous, constant, or one value a row. */
+/* Rows are the dim before the last when every tensor can be read in rows: contiguous, constant, or one value
+ * a row. */
 static void split_rows(ew_run_t *run)
 {
     run->cols = run->rank > 0 ? run->dims[run->rank - 1] : 1;
     run->rows = 1;
     bool rows = run->rank >= 2;
     for (size_t t = 0; rows && t < tensor_count(run); t++) {
-        if (!is_used(run, t)) continue;
+        if (!is_used(run, t))
+            continue;
         int64_t row = run->tensors[t].stride[run->rank - 2], col = run->tensors[t].stride[run->rank - 1];
         rows = col == 1 || row <= 1;
     }
-    if (rows) run->rows = run->dims[run->rank - 2];
+    if (rows)
+        run->rows = run->dims[run->rank - 2];
     run->inner_rank = WF_MIN(run->rank, rows ? 2u : 1u);
     run->outer = 1;
-    for (uint32_t d = 0; d + run->inner_rank < run->rank; d++) run->outer *= run->dims[d];
+    for (uint32_t d = 0; d + run->inner_rank < run->rank; d++)
+        run->outer *= run->dims[d];
 }
 
 /* The stages of one outer index, and the output and initial value there. */
-static void bind_outer(const ew_run_t *run, int64_t outer, wf_ep_stage *stages, ew_strides_t *out, ew_strides_t *first)
+static void bind_outer(const ew_run_t *run, int64_t outer, wf_ep_stage *stages, ew_strides_t *out,
+                       ew_strides_t *first)
 {
     int64_t offsets[TENSORS_MAX] = {0};
     for (uint32_t d = run->rank - run->inner_rank; d-- > 0;) {
         int64_t index = outer % run->dims[d];
         outer /= run->dims[d];
-        for (size_t t = 0; t < tensor_count(run); t++) offsets[t] += index * run->tensors[t].stride[d];
+        for (size_t t = 0; t < tensor_count(run); t++)
+            offsets[t] += index * run->tensors[t].stride[d];
     }
     *out = run->tensors[OUT];
     *first = run->tensors[FIRST];
@@ -306,26 +342,32 @@ static void bind_outer(const ew_run_t *run, int64_t outer, wf_ep_stage *stages, 
     first->data += offsets[FIRST];
     for (size_t s = 0; s < run->state->count; s++) {
         stages[s] = run->state->stages[s];
-        if (!is_used(run, STAGE + s)) continue;
+        if (!is_used(run, STAGE + s))
+            continue;
         const ew_strides_t *tensor = &run->tensors[STAGE + s];
         int64_t col = run->rank >= 1 ? tensor->stride[run->rank - 1] : 0;
         int64_t row = run->inner_rank == 2 ? tensor->stride[run->rank - 2] : 0;
         const float *data = tensor->data + offsets[STAGE + s];
         stages[s].data = data;
         stages[s].row_stride_elems = row;
-        stages[s].operand = (uint8_t)(col != 0 ? (row != 0 ? WF_EP_FULL : WF_EP_COL) : (row != 0 ? WF_EP_ROW : WF_EP_SCALAR));
-        if (stages[s].operand == WF_EP_SCALAR) stages[s].a = *data;
+        stages[s].operand =
+            (uint8_t)(col != 0 ? (row != 0 ? WF_EP_FULL : WF_EP_COL) : (row != 0 ? WF_EP_ROW : WF_EP_SCALAR));
+        if (stages[s].operand == WF_EP_SCALAR)
+            stages[s].a = *data;
     }
 }
 
-static void spread(float *y, const float *x, int64_t row_stride, int64_t col_stride, int64_t cols, int64_t row)
+static void spread(float *y, const float *x, int64_t row_stride, int64_t col_stride, int64_t cols,
+                   int64_t row)
 {
     const float *from = x + row * row_stride;
     if (col_stride == 1) {
-        if (from != y) memcpy(y, from, (size_t)cols * sizeof *y);
+        if (from != y)
+            memcpy(y, from, (size_t)cols * sizeof *y);
         return;
     }
-    for (int64_t c = 0; c < cols; c++) y[c] = *from;
+    for (int64_t c = 0; c < cols; c++)
+        y[c] = *from;
 }
 
 static void run_item(void *arg, size_t item, uint32_t thread)
@@ -334,7 +376,8 @@ static void run_item(void *arg, size_t item, uint32_t thread)
     const ew_run_t *run = arg;
     int64_t col_index = (int64_t)item % run->col_blocks, rest = (int64_t)item / run->col_blocks;
     int64_t row_begin = rest % run->row_blocks * run->row_block, col_begin = col_index * run->col_block;
-    int64_t row_end = WF_MIN(row_begin + run->row_block, run->rows), col_end = WF_MIN(col_begin + run->col_block, run->cols);
+    int64_t row_end = WF_MIN(row_begin + run->row_block, run->rows),
+            col_end = WF_MIN(col_begin + run->col_block, run->cols);
     wf_ep_stage stages[WF_NATIVE_EP_MAX];
     ew_strides_t out, first;
     bind_outer(run, rest / run->row_blocks, stages, &out, &first);
@@ -349,15 +392,17 @@ static void run_item(void *arg, size_t item, uint32_t thread)
         for (int64_t c = col_begin; c < col_end; c += cols_step) {
             int64_t cols = WF_MIN(cols_step, col_end - c);
             for (int64_t i = 0; i < rows; i++) {
-                spread(y_base + (r + i) * out_row + c, first.data + c * first_col, first_row, first_col, cols, r + i);
+                spread(y_base + (r + i) * out_row + c, first.data + c * first_col, first_row, first_col, cols,
+                       r + i);
             }
-            run->kernel->tier->ep_run(stages, run->state->count, y_base + r * out_row + c, out_row, r, rows, c, cols);
+            run->kernel->tier->ep_run(stages, run->state->count, y_base + r * out_row + c, out_row, r, rows,
+                                      c, cols);
         }
     }
 }
 
-static wf_status_t launch(const wf_kernel_t *kernel, const wf_view_t *operands, const wf_view_t *outputs, void *workspace,
-                          const wf_parallel_t *parallel)
+static wf_status_t launch(const wf_kernel_t *kernel, const wf_view_t *operands, const wf_view_t *outputs,
+                          void *workspace, const wf_parallel_t *parallel)
 {
     (void)workspace;
     const wf_problem_t *problem = kernel->problem;
@@ -365,18 +410,23 @@ static wf_status_t launch(const wf_kernel_t *kernel, const wf_view_t *operands, 
     const wf_type_t *out = &problem->outputs[0];
     ew_run_t run = {.kernel = kernel, .state = state, .rank = out->rank};
     int64_t elems = wf_type_elems(out);
-    if (elems == 0) return WF_OK;
+    if (elems == 0)
+        return WF_OK;
     bool blocked = is_blocked(state->layout);
-    wf_layout_t layout = blocked ? WF_LAYOUT_ROW : state->layout; /* whole blocks and no broadcasting: order is the same for all */
+    wf_layout_t layout =
+        blocked ? WF_LAYOUT_ROW
+                : state->layout; /* whole blocks and no broadcasting: order is the same for all */
     wf_native_layout_dims(out, layout, run.dims);
     strides_of(out, out, layout, outputs[0].data, outputs[0].row_stride_elems, &run.tensors[OUT]);
     for (size_t t = FIRST; t < STAGE + state->count; t++) {
         const ew_operand_t *operand = t == FIRST ? &state->first : &state->operands[t - STAGE];
-        if (operand->operand < 0) continue;
+        if (operand->operand < 0)
+            continue;
         const wf_view_t *view = &operands[operand->operand];
         bool constant = operand->constant != NULL;
-        strides_of(&problem->operands[operand->operand].type, out, layout, constant ? operand->constant : view->data,
-                   constant ? 0 : view->row_stride_elems, &run.tensors[t]);
+        strides_of(&problem->operands[operand->operand].type, out, layout,
+                   constant ? operand->constant : view->data, constant ? 0 : view->row_stride_elems,
+                   &run.tensors[t]);
     }
     merge_dims(&run);
     split_rows(&run);
@@ -387,7 +437,8 @@ static wf_status_t launch(const wf_kernel_t *kernel, const wf_view_t *operands, 
     run.col_blocks = (run.cols + run.col_block - 1) / run.col_block;
     int64_t items = run.outer * run.row_blocks * run.col_blocks;
     if (elems < 2 * ITEM_MIN_ELEMS) {
-        for (int64_t i = 0; i < items; i++) run_item(&run, (size_t)i, 0);
+        for (int64_t i = 0; i < items; i++)
+            run_item(&run, (size_t)i, 0);
     } else {
         parallel->run(parallel->self, (size_t)items, run_item, &run);
     }

@@ -27,7 +27,8 @@ static wf_status_t native_open(const wf_cpu_t *cpu, wf_allocator_t allocator, wf
     native->log = log;
     native->cpu = *cpu;
     for (uint32_t i = 0; i < wf_native_tier_count; i++) {
-        if ((cpu->tier_mask & WF_TIER_BIT(wf_native_tiers[i].tier)) != 0) native->kernel_tier = i;
+        if ((cpu->tier_mask & WF_TIER_BIT(wf_native_tiers[i].tier)) != 0)
+            native->kernel_tier = i;
     }
     *out_self = native;
     return WF_OK;
@@ -36,7 +37,8 @@ static wf_status_t native_open(const wf_cpu_t *cpu, wf_allocator_t allocator, wf
 static void native_close(void *self)
 {
     wf_native_t *native = self;
-    if (native != NULL) wf_free(native->allocator, native, 1, sizeof *native);
+    if (native != NULL)
+        wf_free(native->allocator, native, 1, sizeof *native);
 }
 
 /* ---- plans ---- */
@@ -60,7 +62,8 @@ static wf_status_t plan_begin(const wf_native_t *native, const wf_problem_t *pro
 static void plan_reset(const plan_memory_t *memory, wf_native_plan_t *plan)
 {
     memset(memory->layouts, 0, memory->count * sizeof *memory->layouts);
-    *plan = (wf_native_plan_t){.operand_layouts = plan->operand_layouts, .output_layouts = plan->output_layouts,
+    *plan = (wf_native_plan_t){.operand_layouts = plan->operand_layouts,
+                               .output_layouts = plan->output_layouts,
                                .needs = {.may_alias = -1, .must_alias = -1}};
 }
 
@@ -75,8 +78,10 @@ static wf_native_verdict_t plan_variant(const wf_native_t *native, const wf_prob
 {
     wf_native_verdict_t verdict = variant->family->plan(native, problem, variant, plan);
     for (size_t i = 0; verdict.fits && i < problem->operand_count; i++) {
-        if (problem->operands[i].type.dtype == WF_DTYPE_NONE || problem->operands[i].is_const) continue;
-        if (!wf_layout_exists(&problem->operands[i].type, plan->operand_layouts[i])) plan->operand_layouts[i] = WF_LAYOUT_ROW;
+        if (problem->operands[i].type.dtype == WF_DTYPE_NONE || problem->operands[i].is_const)
+            continue;
+        if (!wf_layout_exists(&problem->operands[i].type, plan->operand_layouts[i]))
+            plan->operand_layouts[i] = WF_LAYOUT_ROW;
     }
     for (size_t i = 0; verdict.fits && i < problem->output_count; i++) {
         if (!wf_layout_exists(&problem->outputs[i], plan->output_layouts[i])) {
@@ -88,12 +93,13 @@ static wf_native_verdict_t plan_variant(const wf_native_t *native, const wf_prob
 
 /* ---- list ---- */
 
-static size_t enumerate(const wf_native_t *native, const wf_native_family_t *family, const wf_problem_t *problem,
-                        wf_native_variant_t *variants)
+static size_t enumerate(const wf_native_t *native, const wf_native_family_t *family,
+                        const wf_problem_t *problem, wf_native_variant_t *variants)
 {
     memset(variants, 0, VARIANTS_MAX * sizeof *variants);
     size_t count = 1;
-    if (family->variants != NULL) count = WF_MIN(family->variants(native, problem, variants, VARIANTS_MAX), VARIANTS_MAX);
+    if (family->variants != NULL)
+        count = WF_MIN(family->variants(native, problem, variants, VARIANTS_MAX), VARIANTS_MAX);
     for (size_t i = 0; i < count; i++) {
         variants[i].family = family;
         variants[i].tier = family->has_tier ? native->kernel_tier : 0;
@@ -102,12 +108,13 @@ static size_t enumerate(const wf_native_t *native, const wf_native_family_t *fam
 }
 
 static wf_status_t list_family(const wf_native_t *native, const wf_native_family_t *family,
-                               const wf_problem_t *problem, const wf_tactic_sink_t *sink, const plan_memory_t *memory,
-                               wf_native_plan_t *plan)
+                               const wf_problem_t *problem, const wf_tactic_sink_t *sink,
+                               const plan_memory_t *memory, wf_native_plan_t *plan)
 {
     wf_native_verdict_t verdict = family->match(native, problem);
     if (!verdict.fits) {
-        if (verdict.text != NULL) sink->decline(sink->self, family->name, verdict.reason, verdict.text);
+        if (verdict.text != NULL)
+            sink->decline(sink->self, family->name, verdict.reason, verdict.text);
         return WF_OK;
     }
     wf_native_variant_t variants[VARIANTS_MAX];
@@ -115,15 +122,20 @@ static wf_status_t list_family(const wf_native_t *native, const wf_native_family
     for (size_t i = 0; i < count; i++) {
         plan_reset(memory, plan);
         verdict = plan_variant(native, problem, &variants[i], plan);
-        if (!verdict.fits) continue;
-        wf_tactic_t tactic = {.operand_layouts = plan->operand_layouts, .output_layouts = plan->output_layouts,
-                              .estimate_ns = plan->estimate_ns, .deterministic = !plan->not_deterministic,
+        if (!verdict.fits)
+            continue;
+        wf_tactic_t tactic = {.operand_layouts = plan->operand_layouts,
+                              .output_layouts = plan->output_layouts,
+                              .estimate_ns = plan->estimate_ns,
+                              .deterministic = !plan->not_deterministic,
                               .exact = !plan->not_exact};
         wf_native_id_print(&variants[i], tactic.id);
         WF_TRY(sink->offer(sink->self, &tactic));
         offered++;
     }
-    if (offered == 0) sink->decline(sink->self, family->name, verdict.reason, verdict.text != NULL ? verdict.text : "no variant fits");
+    if (offered == 0)
+        sink->decline(sink->self, family->name, verdict.reason,
+                      verdict.text != NULL ? verdict.text : "no variant fits");
     return WF_OK;
 }
 
@@ -152,13 +164,17 @@ static wf_status_t find_variant(const wf_native_t *native, const wf_problem_t *p
     }
     wf_tier_t tier = wf_native_tiers[out_variant->tier].tier;
     if (out_variant->family->has_tier && (native->cpu.tier_mask & WF_TIER_BIT(tier)) == 0) {
-        return wf_status_hinted(WF_ERROR(TACTIC_MISSING, "tactic %s needs the CPU tier %s, which this machine does not have or which is masked",
-                                         id, wf_tier_name(tier)),
-                                "build the engine again on this machine");
+        return wf_status_hinted(
+            WF_ERROR(TACTIC_MISSING,
+                     "tactic %s needs the CPU tier %s, which this machine does not have or which is masked",
+                     id, wf_tier_name(tier)),
+            "build the engine again on this machine");
     }
     wf_native_verdict_t verdict = out_variant->family->match(native, problem);
-    if (verdict.fits) verdict = plan_variant(native, problem, out_variant, plan);
-    if (verdict.fits) return WF_OK;
+    if (verdict.fits)
+        verdict = plan_variant(native, problem, out_variant, plan);
+    if (verdict.fits)
+        return WF_OK;
     return WF_ERROR(TACTIC_MISSING, "tactic %s does not do %s: %s", id, problem->text,
                     verdict.text != NULL ? verdict.text : "another kind of problem");
 }
@@ -177,10 +193,12 @@ static wf_status_t native_query(void *self, const wf_problem_t *problem, const c
     if (status == WF_OK) {
         *out_needs = plan.needs;
         if (out_operand_layouts != NULL) {
-            memcpy(out_operand_layouts, plan.operand_layouts, problem->operand_count * sizeof *out_operand_layouts);
+            memcpy(out_operand_layouts, plan.operand_layouts,
+                   problem->operand_count * sizeof *out_operand_layouts);
         }
         if (out_output_layouts != NULL) {
-            memcpy(out_output_layouts, plan.output_layouts, problem->output_count * sizeof *out_output_layouts);
+            memcpy(out_output_layouts, plan.output_layouts,
+                   problem->output_count * sizeof *out_output_layouts);
         }
     }
     plan_free(native, &memory);
@@ -192,7 +210,8 @@ static wf_status_t native_query(void *self, const wf_problem_t *problem, const c
 static void native_release(void *self, wf_kernel_t *kernel)
 {
     const wf_native_t *native = self;
-    if (kernel == NULL) return;
+    if (kernel == NULL)
+        return;
     wf_arena_deinit(&kernel->memory);
     wf_free(native->allocator, kernel, 1, sizeof *kernel);
 }
@@ -201,13 +220,15 @@ static wf_status_t prepare_kernel(wf_kernel_t *kernel, const wf_tensor_t *consta
 {
     wf_tensor_t *views = NULL;
     WF_TRY(wf_arena_alloc(&kernel->memory, kernel->problem->operand_count, sizeof *views, &views));
-    if (constants != NULL) memcpy(views, constants, kernel->problem->operand_count * sizeof *views);
+    if (constants != NULL)
+        memcpy(views, constants, kernel->problem->operand_count * sizeof *views);
     kernel->constants = views;
     return kernel->variant->family->prepare != NULL ? kernel->variant->family->prepare(kernel, views) : WF_OK;
 }
 
 static wf_status_t native_prepare(void *self, const wf_problem_t *problem, const char *tactic_id,
-                                  const wf_tensor_t *constants, wf_allocator_t allocator, wf_kernel_t **out_kernel)
+                                  const wf_tensor_t *constants, wf_allocator_t allocator,
+                                  wf_kernel_t **out_kernel)
 {
     *out_kernel = NULL;
     wf_native_t *native = self;
@@ -219,7 +240,8 @@ static wf_status_t native_prepare(void *self, const wf_problem_t *problem, const
     wf_status_t status = find_variant(native, problem, tactic_id, &variant, &plan);
     wf_tactic_needs_t needs = plan.needs;
     plan_free(native, &memory);
-    if (status != WF_OK) return status;
+    if (status != WF_OK)
+        return status;
     wf_kernel_t *kernel = NULL;
     WF_TRY(wf_alloc(native->allocator, 1, sizeof *kernel, &kernel));
     kernel->variant_copy = variant;
@@ -230,8 +252,10 @@ static wf_status_t native_prepare(void *self, const wf_problem_t *problem, const
     kernel->needs = needs;
     wf_arena_init(&kernel->memory, allocator);
     status = prepare_kernel(kernel, constants);
-    if (status == WF_OK) *out_kernel = kernel;
-    else native_release(self, kernel);
+    if (status == WF_OK)
+        *out_kernel = kernel;
+    else
+        native_release(self, kernel);
     return status;
 }
 

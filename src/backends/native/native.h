@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The native tactic source: our CPU kernels, ordered in families.
  *
- * A family is one way to do a kind of problem (implicit GEMM, depthwise, a reduction, ...) with variants: layout, CPU tier
- * and a few numbers. To add a family: one file and one row in families.def. To add a kernel to a family: the kernel's
- * source and the family's variants.
+ * A family is one way to do a kind of problem (implicit GEMM, depthwise, a reduction, ...) with variants:
+ * layout, CPU tier and a few numbers. To add a family: one file and one row in families.def. To add a kernel
+ * to a family: the kernel's source and the family's variants.
  */
 #ifndef WF_NATIVE_NATIVE_H
 #define WF_NATIVE_NATIVE_H
@@ -66,22 +66,22 @@ struct wf_kernel {
 struct wf_native_family {
     const char *name; /* "conv.igemm" */
     uint32_t revision;
-    bool has_layout, has_tier; /* written in the id */
+    bool has_layout, has_tier;                  /* written in the id */
     const char *keys[WF_NATIVE_PARAMS_MAX + 1]; /* of params, NULL-terminated */
 
     /* Quick look: is this kind of problem the family's at all? NULL text of a no is not reported. */
     wf_native_verdict_t (*match)(const wf_native_t *native, const wf_problem_t *problem);
-    /* Variants worth offering, at most `capacity`; tier and family are filled by the caller. NULL: one, all zero, for each
-     * layout of `layouts`. */
-    size_t (*variants)(const wf_native_t *native, const wf_problem_t *problem, wf_native_variant_t *out_variants,
-                       size_t capacity);
+    /* Variants worth offering, at most `capacity`; tier and family are filled by the caller. NULL: one, all
+     * zero, for each layout of `layouts`. */
+    size_t (*variants)(const wf_native_t *native, const wf_problem_t *problem,
+                       wf_native_variant_t *out_variants, size_t capacity);
     /* Layouts, needs, estimate. Must hold for any params: ids come from engines. */
     wf_native_verdict_t (*plan)(const wf_native_t *native, const wf_problem_t *problem,
                                 const wf_native_variant_t *variant, wf_native_plan_t *plan);
     /* Packs; kernel->state is the family's. NULL: nothing to do. */
     wf_status_t (*prepare)(wf_kernel_t *kernel, const wf_tensor_t *constants);
-    wf_status_t (*launch)(const wf_kernel_t *kernel, const wf_view_t *operands, const wf_view_t *outputs, void *workspace,
-                          const wf_parallel_t *parallel);
+    wf_status_t (*launch)(const wf_kernel_t *kernel, const wf_view_t *operands, const wf_view_t *outputs,
+                          void *workspace, const wf_parallel_t *parallel);
 };
 
 /* The families, in the order of families.def. */
@@ -97,9 +97,10 @@ void wf_native_id_print(const wf_native_variant_t *variant, char out_id[WF_TACTI
 bool wf_native_id_parse(const char *id, wf_native_variant_t *out_variant);
 
 /* ---- Estimates: a roofline with what launch and threads cost (estimate.c) ---- */
-/* flops at `efficiency` of the tier's peak, bytes from L3, `regions` parallel regions, divided over the threads. */
-double wf_native_estimate_ns(const wf_native_t *native, uint32_t tier, double flops, double efficiency, double bytes,
-                             uint32_t regions);
+/* flops at `efficiency` of the tier's peak, bytes from L3, `regions` parallel regions, divided over the
+ * threads. */
+double wf_native_estimate_ns(const wf_native_t *native, uint32_t tier, double flops, double efficiency,
+                             double bytes, uint32_t regions);
 
 /* ---- Problems as rows and columns (rows.c) ---- */
 /* Dims of a tensor in the order of a layout (LAST: N, spatial, C), with the rank. */
@@ -114,24 +115,26 @@ typedef struct wf_native_ep {
     int32_t operands[WF_NATIVE_EP_MAX]; /* problem operand whose data the stage reads; -1: none */
     size_t count;
 } wf_native_ep_t;
-/* Translates stages [first_stage, stage_count) for an output of `out` in `layout`. Constant scalars become parameters;
- * other operands are bound at launch. Sets operand_layouts of the operands it covers. constants may be NULL (planning: values of
- * scalars are then left open). */
+/* Translates stages [first_stage, stage_count) for an output of `out` in `layout`. Constant scalars become
+ * parameters; other operands are bound at launch. Sets operand_layouts of the operands it covers. constants
+ * may be NULL (planning: values of scalars are then left open). */
 wf_native_verdict_t wf_native_ep_plan(const wf_problem_t *problem, size_t first_stage, const wf_type_t *out,
                                       wf_layout_t layout, const wf_tensor_t *constants,
                                       wf_layout_t *operand_layouts, wf_native_ep_t *out_ep);
 /* Copies constant vectors of the program into the kernel's memory, so that nothing refers to the caller's. */
-wf_status_t wf_native_ep_keep(wf_kernel_t *kernel, wf_native_ep_t *ep, const wf_tensor_t *constants) WF_MUST_USE;
+wf_status_t wf_native_ep_keep(wf_kernel_t *kernel, wf_native_ep_t *ep,
+                              const wf_tensor_t *constants) WF_MUST_USE;
 /* The program with this launch's operands; `out_stages` has room for WF_NATIVE_EP_MAX. */
 void wf_native_ep_bind(const wf_native_ep_t *ep, const wf_view_t *operands, wf_ep_stage *out_stages);
-/* The epilogue function of an operator with its parameters; false when there is none. `swapped`: the running value is the
- * second input. */
+/* The epilogue function of an operator with its parameters; false when there is none. `swapped`: the running
+ * value is the second input. */
 bool wf_native_ep_fn(const wf_problem_stage_t *stage, bool swapped, wf_ep_stage *out_stage);
 
 /* All operands and outputs are f32. */
 bool wf_native_all_f32(const wf_problem_t *problem);
 
 /* Splits `count` units into at most `parts_max` items of equal size: units per item, at least 1. */
-int64_t wf_native_units_per_item(int64_t count, int64_t min_units, uint32_t thread_count, uint32_t items_per_thread);
+int64_t wf_native_units_per_item(int64_t count, int64_t min_units, uint32_t thread_count,
+                                 uint32_t items_per_thread);
 
 #endif

@@ -6,9 +6,11 @@ void wf_native_layout_dims(const wf_type_t *type, wf_layout_t layout, int64_t ou
     uint32_t at = 0;
     bool last = layout == WF_LAYOUT_LAST && type->rank >= 3;
     for (uint32_t d = 0; d < type->rank; d++) {
-        if (!(last && d == 1)) out_dims[at++] = type->dims[d];
+        if (!(last && d == 1))
+            out_dims[at++] = type->dims[d];
     }
-    if (last) out_dims[at] = type->dims[1];
+    if (last)
+        out_dims[at] = type->dims[1];
 }
 
 void wf_native_rows_cols(const wf_type_t *type, wf_layout_t layout, int64_t *out_rows, int64_t *out_cols)
@@ -17,17 +19,20 @@ void wf_native_rows_cols(const wf_type_t *type, wf_layout_t layout, int64_t *out
     wf_native_layout_dims(type, layout, dims);
     *out_rows = 1;
     *out_cols = type->rank > 0 ? dims[type->rank - 1] : 1;
-    for (uint32_t d = 0; d + 1 < type->rank; d++) *out_rows *= dims[d];
+    for (uint32_t d = 0; d + 1 < type->rank; d++)
+        *out_rows *= dims[d];
 }
 
 bool wf_native_all_f32(const wf_problem_t *problem)
 {
     for (size_t i = 0; i < problem->operand_count; i++) {
         wf_dtype_t dtype = problem->operands[i].type.dtype;
-        if (dtype != WF_DTYPE_F32 && dtype != WF_DTYPE_NONE) return false;
+        if (dtype != WF_DTYPE_F32 && dtype != WF_DTYPE_NONE)
+            return false;
     }
     for (size_t i = 0; i < problem->output_count; i++) {
-        if (problem->outputs[i].dtype != WF_DTYPE_F32) return false;
+        if (problem->outputs[i].dtype != WF_DTYPE_F32)
+            return false;
     }
     return true;
 }

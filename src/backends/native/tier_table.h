@@ -3,7 +3,6 @@
 #ifndef WF_NATIVE_TIER_TABLE_H
 #define WF_NATIVE_TIER_TABLE_H
 
-
 #include "backends/native/kernels/depthwise.h"
 #include "backends/native/kernels/epilogue.h"
 #include "backends/native/kernels/gemm.h"

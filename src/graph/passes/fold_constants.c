@@ -22,40 +22,6 @@ typedef struct folder {
     int64_t grown_bytes;
 } folder_t;
 
-static bool is_type_query(wf_op_t op)
-{
-    return op == WF_OP_SHAPE || op == WF_OP_SIZE;
-}
-
-static int64_t clamp(int64_t value, int64_t low, int64_t high)
-{
-    return value < low ? low : value > high ? high : value;
-}
-
-/* Shape and Size read the type of their input, not its value. */
-static wf_status_t fold_type_query(wf_graph_t *graph, wf_node_id id)
-{
-    const wf_node_t *node = wf_graph_node(graph, id);
-    const wf_type_t *type = wf_value_type(graph, node->inputs[0]);
-    int64_t *values = NULL;
-    WF_TRY(wf_arena_alloc(&graph->arena, WF_MAX_RANK, sizeof *values, &values));
-    if (node->op == WF_OP_SIZE) {
-        values[0] = wf_type_elems(type);
-    } else {
-        int64_t rank = type->rank;
-        int64_t start = wf_attrs_int(&node->attrs, "start", 0);
-        int64_t end = wf_attrs_int(&node->attrs, "end", rank);
-        start = clamp(start < 0 ? start + rank : start, 0, rank);
-        end = clamp(end < 0 ? end + rank : end, 0, rank);
-        for (int64_t i = start; i < end; i++) {
-            values[i - start] = type->dims[i];
-        }
-    }
-    WF_TRY(wf_graph_make_constant(graph, node->outputs[0], values));
-    wf_graph_remove_node(graph, id);
-    return WF_OK;
-}
-
 static bool is_foldable_op(const wf_graph_t *graph, const wf_node_t *node)
 {
     if (wf_op_info(node->op)->flags & WF_OP_FLAG_NONDET) {
@@ -108,9 +74,10 @@ static wf_status_t visit(void *arg, wf_graph_t *graph, wf_node_id id, uint32_t *
     if (node->output_count == 0 || node->outputs[0] == WF_NO_VALUE || !is_foldable_op(graph, node)) {
         return WF_OK;
     }
-    if (is_type_query(node->op) && wf_graph_value(graph, node->inputs[0])->type_known) {
+    WF_TRY(wf_fold_type_query(graph, id, &folded));
+    if (folded) {
         (*changes)++;
-        return fold_type_query(graph, id);
+        return WF_OK;
     }
     if (!wf_fold_possible(graph, node, &input_bytes, &output_bytes) ||
         !is_small_enough(self, input_bytes, output_bytes)) {

@@ -12,13 +12,14 @@
 
 static wf_status_t visit(void *arg, wf_graph_t *graph, wf_node_id id, uint32_t *changes)
 {
+    const wf_parallel_t *const *parallel = arg;
     int64_t input_bytes;
     int64_t output_bytes;
     bool folded = false;
     const wf_node_t *node = wf_graph_node(graph, id);
     if (node->op == WF_OP_DEQUANTIZE_LINEAR && wf_fold_possible(graph, node, &input_bytes, &output_bytes) &&
         output_bytes <= DEQUANTIZED_BYTES) {
-        WF_TRY(wf_fold_node(graph, id, arg, &folded));
+        WF_TRY(wf_fold_node(graph, id, *parallel, &folded));
         *changes += folded;
     }
     return WF_OK;
@@ -26,6 +27,5 @@ static wf_status_t visit(void *arg, wf_graph_t *graph, wf_node_id id, uint32_t *
 
 WF_PASS(fold_dequantize)
 {
-    wf_parallel_t copy = parallel != NULL ? *parallel : (wf_parallel_t){0};
-    return wf_visit_nodes(graph, visit, parallel != NULL ? &copy : NULL, out_changes);
+    return wf_visit_nodes(graph, visit, &parallel, out_changes);
 }

@@ -50,26 +50,8 @@ static wf_status_t visit(void *arg, wf_graph_t *graph, wf_node_id id, uint32_t *
     return wf_change_to_reshape(graph, id, source);
 }
 
-/* A Reshape that another one no longer reads may be read by nobody. Its own source counts one use less then,
- * which later patterns look at. */
-static wf_status_t drop_unread(void *arg, wf_graph_t *graph, wf_node_id id, uint32_t *changes)
-{
-    const wf_node_t *node = wf_graph_node(graph, id);
-    (void)arg;
-    if (node->op == WF_OP_RESHAPE && wf_graph_value(graph, node->outputs[0])->use_count == 0) {
-        wf_graph_remove_node(graph, id);
-        (*changes)++;
-    }
-    return WF_OK;
-}
-
 WF_PASS(reshape_chains)
 {
-    uint32_t dropped;
     (void)parallel;
-    WF_TRY(wf_visit_nodes(graph, visit, NULL, out_changes));
-    if (*out_changes == 0) {
-        return WF_OK;
-    }
-    return wf_visit_nodes(graph, drop_unread, NULL, &dropped);
+    return wf_visit_nodes(graph, visit, NULL, out_changes);
 }
