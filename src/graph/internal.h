@@ -16,6 +16,8 @@ wf_status_t wf_node_make(wf_graph_t *graph, const wf_node_spec_t *spec, wf_node_
 typedef wf_status_t wf_inferred_fn(void *arg, wf_value_id output, const wf_type_t *type);
 wf_status_t wf_node_infer(const wf_graph_t *graph, const wf_node_t *node, wf_inferred_fn *found,
                           void *arg) WF_MUST_USE;
+/* The value's producer makes it no more, so that another node may. Returns the producer. */
+wf_node_id wf_graph_detach(wf_graph_t *graph, wf_value_id value);
 /* A value that is made by a node becomes a constant over `data` (rules of wf_graph_add_constant); its
  * producer makes it no more. A graph output stays what it is and becomes a copy of a new constant: outputs
  * always have a producer. */

@@ -74,8 +74,7 @@ void wf_graph_remove_node(wf_graph_t *graph, wf_node_id id)
     node->removed = true;
 }
 
-/* The value's producer makes it no more. Returns the producer. */
-static wf_node_id detach(wf_graph_t *graph, wf_value_id id)
+wf_node_id wf_graph_detach(wf_graph_t *graph, wf_value_id id)
 {
     wf_value_t *value = wf_graph_value(graph, id);
     wf_node_id producer = value->producer;
@@ -94,7 +93,7 @@ wf_status_t wf_graph_make_constant(wf_graph_t *graph, wf_value_id id, const void
     static const char empty[16];
     assert(wf_graph_value(graph, id)->producer != WF_NO_NODE);
     if (!wf_graph_value(graph, id)->is_output) {
-        (void)detach(graph, id);
+        (void)wf_graph_detach(graph, id);
         wf_graph_value(graph, id)->constant = data != NULL ? data : empty;
         return WF_OK;
     }
@@ -106,7 +105,7 @@ wf_status_t wf_graph_make_constant(wf_graph_t *graph, wf_value_id id, const void
                            .input_count = 1,
                            .outputs = &id,
                            .output_count = 1,
-                           .onnx_names = wf_graph_node(graph, detach(graph, id))->onnx_names};
+                           .onnx_names = wf_graph_node(graph, wf_graph_detach(graph, id))->onnx_names};
     return wf_graph_add_node(graph, &spec, NULL);
 }
 

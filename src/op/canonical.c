@@ -129,11 +129,12 @@ static int64_t extent_of(const wf_window_t *window, uint32_t i)
 /* How far the last window reaches beyond the input; negative when elements remain unused. */
 static int64_t reach_of(const wf_window_t *window, uint32_t i)
 {
-    return (window->out[i] - 1) * window->stride[i] + extent_of(window, i) - window->in[i] - window->pad_begin[i];
+    return (window->out[i] - 1) * window->stride[i] + extent_of(window, i) - window->in[i] -
+           window->pad_begin[i];
 }
 
-/* A function of what is computed only, so that every spelling of it gives the same. The begin pad is preferred since
- * libraries like symmetric pads. */
+/* A function of what is computed only, so that every spelling of it gives the same. The begin pad is
+ * preferred since libraries like symmetric pads. */
 static int64_t canonical_pad_end(const wf_window_t *window, uint32_t i)
 {
     if (window->out[i] == 0) {
@@ -194,7 +195,8 @@ static wf_status_t canon_pool(canon_t *self)
         pads = pads || window.pad_begin[i] > 0 || used_end[i] > 0;
         beyond = beyond || (!empty && reach > window.pad_end[i]);
     }
-    /* Pads that are counted differ from places beyond the pads, which are not: only then must ceil_mode stay. */
+    /* Pads that are counted differ from places beyond the pads, which are not: only then must ceil_mode stay.
+     */
     bool counts = pads && get_int(self, "count_include_pad", 0) != 0;
     beyond = beyond && counts;
     int64_t pad_end[WF_MAX_RANK];
@@ -415,8 +417,8 @@ static wf_status_t canon_pad(canon_t *self)
 }
 
 /* Spreads values of the resized axes over all axes. */
-static wf_status_t spread_floats(canon_t *self, const char *name, const uint32_t *axes, uint32_t count, float rest_low,
-                                 float rest_high)
+static wf_status_t spread_floats(canon_t *self, const char *name, const uint32_t *axes, uint32_t count,
+                                 float rest_low, float rest_high)
 {
     const wf_attr_t *given = find(self, name);
     if (given == NULL) {
@@ -512,7 +514,8 @@ static wf_status_t canon_einsum(canon_t *self)
     const wf_attr_t *equation = find(self, "equation");
     wf_einsum_t einsum;
     char text[WF_EINSUM_TEXT_MAX];
-    WF_TRY(wf_einsum_parse(equation->v.s, equation->count, self->call->inputs, self->call->input_count, &einsum));
+    WF_TRY(wf_einsum_parse(equation->v.s, equation->count, self->call->inputs, self->call->input_count,
+                           &einsum));
     if (!wf_einsum_text(&einsum, self->call->inputs, text)) {
         return WF_OK;
     }
@@ -537,8 +540,8 @@ static wf_status_t canon_cast(canon_t *self)
 static wf_status_t canon_quantize(canon_t *self)
 {
     const wf_type_t *scale = &self->call->inputs[1];
-    bool per_tensor = scale->rank == 0 || (scale->rank == 1 && wf_type_elems(scale) == 1 &&
-                                           get_int(self, "block_size", 0) == 0);
+    bool per_tensor = scale->rank == 0 ||
+                      (scale->rank == 1 && wf_type_elems(scale) == 1 && get_int(self, "block_size", 0) == 0);
     if (per_tensor) {
         put_int(self, "axis", 1);
         put_int(self, "block_size", 0);
@@ -559,7 +562,8 @@ static wf_status_t canon_recurrent(canon_t *self)
     const wf_attr_t *given = find(self, "activations");
     const char *const *names = self->call->op == WF_OP_GRU ? gru_defaults : defaults;
     names = given != NULL ? given->v.strings : names;
-    put(self, (wf_attr_t){.name = "activations", .kind = WF_ATTR_STRINGS, .count = count, .v.strings = names});
+    put(self,
+        (wf_attr_t){.name = "activations", .kind = WF_ATTR_STRINGS, .count = count, .v.strings = names});
     put_int(self, "hidden_size", self->call->inputs[2].dims[2]);
     return WF_OK;
 }

@@ -106,7 +106,8 @@ static wf_status_t own_tensors(builder_t *self, const wf_attrs_t *attrs)
         wf_tensor_t *copy;
         const wf_tensor_t *from = attrs->items[i].v.tensor;
         int64_t bytes = wf_type_bytes(&from->type);
-        if (bytes < 0 || bytes > (int64_t)WF_PROBLEM_MAX_TEXT_BYTES || wf_dtype_bits(from->type.dtype) == 0) {
+        if (bytes < 0 || bytes > (int64_t)(WF_PROBLEM_MAX_TEXT_BYTES / 4) ||
+            wf_dtype_bits(from->type.dtype) == 0) {
             return WF_ERROR(MODEL_LIMIT, "attribute %s holds a tensor that is no part of a problem",
                             attrs->items[i].name);
         }
@@ -121,8 +122,8 @@ static wf_status_t own_tensors(builder_t *self, const wf_attrs_t *attrs)
     return WF_OK;
 }
 
-/* Where a shape depends on a value that is not known here, the given outputs are believed: they were inferred when the
- * value was known. */
+/* Where a shape depends on a value that is not known here, the given outputs are believed: they were inferred
+ * when the value was known. */
 static wf_status_t believe_outputs(const builder_t *self, const wf_shape_call_t *call, bool is_last)
 {
     bool whole = is_last;
@@ -150,9 +151,10 @@ static wf_status_t infer_stage(builder_t *self, wf_shape_call_t *call, bool is_l
     return call->needs_value_of >= 0 ? believe_outputs(self, call, is_last) : WF_OK;
 }
 
-/* Attributes of the stage in canonical form, outputs inferred twice: the canonical form must not change them. */
-static wf_status_t settle_stage(builder_t *self, size_t index, const stage_inputs_t *inputs, wf_type_t *outputs,
-                                size_t output_count)
+/* Attributes of the stage in canonical form, outputs inferred twice: the canonical form must not change them.
+ */
+static wf_status_t settle_stage(builder_t *self, size_t index, const stage_inputs_t *inputs,
+                                wf_type_t *outputs, size_t output_count)
 {
     wf_problem_stage_t *stage = &self->stages[index];
     const wf_problem_part_t *part = &self->parts[index];
@@ -175,7 +177,8 @@ static wf_status_t settle_stage(builder_t *self, size_t index, const stage_input
     WF_TRY(infer_stage(self, &call, is_last));
     for (size_t i = 0; i < output_count; i++) {
         if (!wf_type_equal(&outputs[i], &again[i])) {
-            return WF_ERROR(INTERNAL, "%s: the canonical form has another output", wf_op_info(stage->op)->onnx_name);
+            return WF_ERROR(INTERNAL, "%s: the canonical form has another output",
+                            wf_op_info(stage->op)->onnx_name);
         }
     }
     return WF_OK;
@@ -193,8 +196,8 @@ static wf_status_t check_outputs(const builder_t *self, const wf_type_t *inferre
         if (!wf_type_equal(given, &inferred[i])) {
             char given_text[WF_TYPE_TEXT_MAX];
             char inferred_text[WF_TYPE_TEXT_MAX];
-            return WF_ERROR(MODEL_INVALID, "output %zu is said to be %s, it is %s", i, wf_type_text(given, given_text),
-                            wf_type_text(&inferred[i], inferred_text));
+            return WF_ERROR(MODEL_INVALID, "output %zu is said to be %s, it is %s", i,
+                            wf_type_text(given, given_text), wf_type_text(&inferred[i], inferred_text));
         }
         self->outputs[i] = inferred[i];
     }

@@ -22,7 +22,8 @@ typedef struct parser {
 
 static wf_status_t fail(const parser_t *self, const char *expected)
 {
-    return WF_ERROR(MODEL_INVALID, "problem text, position %zu: expected %s", (size_t)(self->at - self->text), expected);
+    return WF_ERROR(MODEL_INVALID, "problem text, position %zu: expected %s", (size_t)(self->at - self->text),
+                    expected);
 }
 
 static bool at_char(const parser_t *self, char c)
@@ -66,20 +67,12 @@ static wf_status_t take_word(parser_t *self, const char *what, char out[WORD_MAX
     return WF_OK;
 }
 
-/* Characters up to one that ends a number. */
-static size_t number_length(const parser_t *self)
-{
-    size_t length = 0;
-    while (self->at + length != self->end && strchr(",] }&(+{", self->at[length]) == NULL) {
-        length++;
-    }
-    return length;
-}
-
 static wf_status_t take_int(parser_t *self, int64_t *out)
 {
-    /* A "+" may begin an exponent, never an integer, so that number_length may stop there. */
-    size_t length = number_length(self);
+    size_t length = at_char(self, '-') ? 1 : 0;
+    while (self->at + length != self->end && self->at[length] >= '0' && self->at[length] <= '9') {
+        length++;
+    }
     if (!wf_literal_int(self->at, length, out)) {
         return fail(self, "an integer");
     }
@@ -135,7 +128,8 @@ static wf_status_t take_type(parser_t *self, wf_type_t *out_type)
 /* "_" that is not the beginning of a label. */
 static bool take_absent(parser_t *self)
 {
-    if (at_char(self, '_') && (self->at + 1 == self->end || !(is_word_char(self->at[1]) || self->at[1] == ':'))) {
+    if (at_char(self, '_') &&
+        (self->at + 1 == self->end || !(is_word_char(self->at[1]) || self->at[1] == ':'))) {
         self->at++;
         return true;
     }
@@ -252,7 +246,7 @@ static wf_status_t take_tensor(parser_t *self, wf_attr_t *attr)
 /* Elements of a list are as wide as their kind; the list may be empty. */
 static wf_status_t take_list(parser_t *self, wf_attr_t *attr)
 {
-    size_t elem_bytes = attr->kind == WF_ATTR_INTS      ? sizeof(int64_t)
+    size_t elem_bytes = attr->kind == WF_ATTR_INTS     ? sizeof(int64_t)
                         : attr->kind == WF_ATTR_FLOATS ? sizeof(float)
                                                        : sizeof(const char *);
     WF_VEC(char) items = {0};
@@ -412,7 +406,8 @@ static size_t count_operands(const char *text, size_t bytes)
     return WF_MIN(count, (size_t)WF_PROBLEM_MAX_OPERANDS);
 }
 
-static wf_status_t parse(const char *text, size_t text_bytes, wf_arena_t *arena, const wf_problem_t **out_problem)
+static wf_status_t parse(const char *text, size_t text_bytes, wf_arena_t *arena,
+                         const wf_problem_t **out_problem)
 {
     parser_t self = {.text = text, .at = text, .end = text + text_bytes, .arena = arena};
     if (text_bytes > WF_PROBLEM_MAX_TEXT_BYTES) {
@@ -430,17 +425,18 @@ static wf_status_t parse(const char *text, size_t text_bytes, wf_arena_t *arena,
         part_count++;
     } while (take(&self, "+"));
     WF_TRY(need(&self, "->"));
-    wf_type_t *outputs;
-    size_t output_count;
+    wf_type_t *outputs = NULL;
+    size_t output_count = 0;
     WF_TRY(take_outputs(&self, &outputs, &output_count));
     return wf_problem_build(parts, part_count, outputs, output_count, arena, out_problem);
 }
 
-wf_status_t wf_problem_parse(const char *text, size_t text_bytes, wf_arena_t *arena, const wf_problem_t **out_problem)
+wf_status_t wf_problem_parse(const char *text, size_t text_bytes, wf_arena_t *arena,
+                             const wf_problem_t **out_problem)
 {
     wf_status_t status = parse(text, text_bytes, arena, out_problem);
     wf_code_t code = wf_status_code(status);
-    if (code != WF_CODE_MODEL_UNSUPPORTED && code != WF_CODE_MODEL_LIMIT && code != WF_CODE_INTERNAL) {
+    if (code != WF_CODE_MODEL_UNSUPPORTED && code != WF_CODE_MODEL_LIMIT) {
         return status;
     }
     /* One code for text that is no problem, whatever is wrong with it. */

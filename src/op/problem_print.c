@@ -77,7 +77,8 @@ static bool is_word(const char *string, size_t length)
 {
     for (size_t i = 0; i < length; i++) {
         char c = string[i];
-        bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '.';
+        bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
+                     c == '.';
         if (!plain) {
             return false;
         }

@@ -136,8 +136,8 @@ static void step_lstm(const recurrent_job_t *job, const cell_t *cell, const acti
     activate(&f[0], job->clip, hidden, in);
     activate(&f[1], job->clip, hidden, update);
     for (int64_t k = 0; k < hidden; k++) {
-        double share = job->input_forget ? 1.0 - forget[k].f : in[k].f;
-        cell->c[k].f = forget[k].f * cell->c[k].f + share * update[k].f;
+        double kept = job->input_forget ? 1.0 - in[k].f : forget[k].f;
+        cell->c[k].f = kept * cell->c[k].f + in[k].f * update[k].f;
     }
     add_peephole(job, cell, 1, out);
     activate(&f[0], job->clip, hidden, out);

@@ -61,7 +61,8 @@ static double coordinate(const wf_ref_call_t *call, const axis_map_t *map, int64
         return map->out > 1 ? center : 0.0;
     }
     if (strcmp(mode, "half_pixel_symmetric") == 0) {
-        return center + in / 2 * (1 - out / map->width);
+        /* center + in / 2 * (1 - out / (in * scale)), in a form that does not lose whole numbers to rounding. */
+        return (x + 0.5 - out / 2) / map->scale + in / 2 - 0.5;
     }
     return center;
 }

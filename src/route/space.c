@@ -462,7 +462,6 @@ void wf_space_destroy(wf_space_t *space)
     wf_map_deinit(&space->parts_index);
     wf_map_deinit(&space->problem_index);
     wf_vec_deinit(allocator, &space->groups);
-    wf_vec_deinit(allocator, &space->problems);
     wf_arena_deinit(&space->arena);
     wf_free(allocator, space, 1, sizeof *space);
 }

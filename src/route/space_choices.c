@@ -294,7 +294,9 @@ wf_status_t wf_space_problem_add(wf_space_t *space, const wf_problem_t *problem,
         return status;
     }
     *out_index = (uint32_t)space->problems.count;
-    WF_TRY(wf_vec_push(space->allocator, &space->problems, &entry));
+    /* In the arena: a problem that somebody points to stays readable when later ones (conversions) move the
+     * array. */
+    WF_TRY(wf_vec_push(wf_arena_allocator(&space->arena), &space->problems, &entry));
     return wf_map_set(&space->problem_index, problem->text, text_bytes, *out_index);
 }
 

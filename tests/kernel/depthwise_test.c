@@ -220,7 +220,7 @@ static void random_problems_on_all_plans(void **state)
 {
     (void)state;
     wf_random_t random = wf_random_start("depthwise", 20261130);
-    for (int round = 0; round < 150; round++) {
+    for (int round = 0; round < 400; round++) {
         problem p;
         problem_make(&p, &random);
         for (size_t k = 0; k < sizeof kernels / sizeof kernels[0]; k++) {

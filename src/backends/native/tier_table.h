@@ -3,6 +3,7 @@
 #ifndef WF_NATIVE_TIER_TABLE_H
 #define WF_NATIVE_TIER_TABLE_H
 
+#include "backends/native/kernels/attention.h"
 #include "backends/native/kernels/depthwise.h"
 #include "backends/native/kernels/epilogue.h"
 #include "backends/native/kernels/gemm.h"
@@ -11,6 +12,7 @@
 #include "backends/native/kernels/pool.h"
 #include "backends/native/kernels/reduce.h"
 
+#include "backends/native/kernels/resize.h"
 #include "backends/native/kernels/softmax.h"
 #include "backends/native/kernels/winograd.h"
 #include "device/tiers.h"
@@ -29,6 +31,10 @@ typedef struct wf_native_tier {
     wf_copy_plan_fn *copy_plan;
     wf_copy_fn *copy;
     wf_gather_rows_fn *gather_rows;
+    wf_reduce_f32_fn *reduce;
+    wf_attention_f32_fn *attention;
+    wf_resize_nearest_fn *resize_nearest;
+    wf_resize_f32_fn *resize;
 } wf_native_tier_t;
 
 /* From scalar upwards. */

@@ -7,8 +7,7 @@
  * so C is written once and may also be an operand of the epilogue.
  */
 #include <assert.h>
-#include <math.h>
-
+#include "backends/native/kernels/fuse.h"
 #include "backends/native/kernels/gemm.h"
 #include "backends/native/kernels/gemm_tile.h"
 #include "backends/native/kernels/ints.h"
@@ -290,6 +289,17 @@ static void gemm_pack_b(const wf_gemm_shape *s, const wf_gemm_plan *plan, const 
     }
 }
 
+static size_t gemm_packed_at(const wf_gemm_shape *s, const wf_gemm_plan *plan, int64_t i, int64_t j)
+{
+    const panel_list l = panels_of(s, plan);
+    /* The panel of a vector is not simply its quotient by the width: the last ones differ. */
+    int64_t index = wf_i_min(j / WF_VLEN / l.width, l.count - 1);
+    while (panel_at(&l, index).first * WF_VLEN > j)
+        index--;
+    const panel p = panel_at(&l, index);
+    return (size_t)(p.first * WF_VLEN * s->k + i * p.width * WF_VLEN + j - p.first * WF_VLEN);
+}
+
 /* Rows k0 .. k0 + k of one panel of an unpacked B, in the packed form. */
 static void pack_panel(const wf_gemm_shape *s, const float *b, const panel_ref *p, int64_t k0, int64_t k,
                        float *out)
@@ -371,33 +381,6 @@ static void conv_rows(const wf_gemm_conv *c, int merge_kw, const float *a, int64
     }
 }
 
-/* ---- Epilogue ---- */
-
-/* The leading stages that a tile does in registers. */
-typedef struct fused_stages {
-    const wf_ep_stage *bias, *residual;
-    int limit;
-    float lo, hi;
-    size_t count;
-} fused_stages;
-
-static fused_stages fuse(const wf_ep_stage *s, size_t count)
-{
-    fused_stages f = {0};
-    if (f.count < count && s[f.count].fn == WF_EP_ADD && s[f.count].operand == WF_EP_COL)
-        f.bias = s + f.count++;
-    if (f.count < count && s[f.count].fn == WF_EP_ADD && s[f.count].operand == WF_EP_FULL)
-        f.residual = s + f.count++;
-    if (f.count < count && (s[f.count].fn == WF_EP_RELU || s[f.count].fn == WF_EP_CLIP)) {
-        const int clip = s[f.count].fn == WF_EP_CLIP;
-        f.limit = 1;
-        f.lo = clip ? s[f.count].a : 0.0f;
-        f.hi = clip ? s[f.count].b : INFINITY;
-        f.count++;
-    }
-    return f;
-}
-
 /* ---- One item ---- */
 
 enum {
@@ -413,7 +396,7 @@ typedef struct item_state {
     int64_t rows;
     panel_ref *panels;
     int64_t panel_count;
-    fused_stages fused;
+    wf_fused_stages fused;
     int buffered; /* tiles go through a buffer, where all stages run, as those of a partial panel do */
     int first_pass, last_pass;
     int64_t pass_depth;
@@ -605,10 +588,8 @@ static void gemm_item(const wf_gemm_shape *s, const wf_gemm_plan *plan, const wf
             st.panels[i].sums =
                 (float *)(void *)(ws + w.partial) + (p.first - first_vector) * WF_VLEN * st.rows;
     }
-    st.fused = fuse(args->stages, args->stage_count);
-    /* C that is an operand of a later stage must still be whole then. */
-    for (size_t i = st.fused.count; i < args->stage_count; i++)
-        st.buffered |= args->stages[i].operand == WF_EP_FULL && args->stages[i].data == args->c;
+    st.fused = wf_ep_fuse(args->stages, args->stage_count, args->c);
+    st.buffered = st.fused.reads_c;
     st.tile.lo = st.fused.lo;
     st.tile.hi = st.fused.hi;
     st.prefetch = s->b_kind == WF_GEMM_B_PACKED ? plan->prefetch : 0;
@@ -727,6 +708,6 @@ static size_t gemm_plan_list(const wf_gemm_shape *s, const wf_gemm_caches *cache
     return 1;
 }
 
-const wf_gemm_kernels WF_KERNEL(wf_gemm) = {
-    gemm_plan_default, gemm_plan_list, gemm_item_count, gemm_workspace_bytes,
-    gemm_packed_elems, gemm_pack_b,    gemm_item};
+const wf_gemm_kernels WF_KERNEL(wf_gemm) = {gemm_plan_default,    gemm_plan_list,    gemm_item_count,
+                                            gemm_workspace_bytes, gemm_packed_elems, gemm_pack_b,
+                                            gemm_packed_at,       gemm_item};

@@ -121,6 +121,10 @@ typedef size_t wf_gemm_packed_elems_fn(const wf_gemm_shape *shape, const wf_gemm
 typedef void wf_gemm_pack_b_fn(const wf_gemm_shape *shape, const wf_gemm_plan *plan, const float *weights,
                                const wf_gemm_b_strides *strides, float *out_packed);
 
+/* Where pack_b puts B[i][j] of a shape with one tap, as an offset in floats. */
+typedef size_t wf_gemm_packed_at_fn(const wf_gemm_shape *shape, const wf_gemm_plan *plan, int64_t i,
+                                    int64_t j);
+
 /* Computes item `item` in [0, item count). `workspace` (64-byte aligned) belongs to the calling thread and
  * needs no initial contents. Items may run in any order and at the same time. C may not overlap A or B. */
 typedef void wf_gemm_item_fn(const wf_gemm_shape *shape, const wf_gemm_plan *plan, const wf_gemm_args *args,
@@ -133,6 +137,7 @@ typedef struct wf_gemm_kernels {
     wf_gemm_workspace_bytes_fn *workspace_bytes;
     wf_gemm_packed_elems_fn *packed_elems;
     wf_gemm_pack_b_fn *pack_b;
+    wf_gemm_packed_at_fn *packed_at;
     wf_gemm_item_fn *item;
 } wf_gemm_kernels;
 

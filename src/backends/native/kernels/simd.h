@@ -31,8 +31,8 @@
 #define WF_INLINE static inline __attribute__((always_inline, unused))
 #define WF_RESTRICT __restrict
 
-/* Before a loop of a constant number of rounds, at most n, over an array that has to become registers. clang says
- * nothing about gcc's pragma and ignores it. */
+/* Before a loop of a constant number of rounds, at most n, over an array that has to become registers. clang
+ * says nothing about gcc's pragma and ignores it. */
 #define WF_PRAGMA(text) _Pragma(#text)
 #ifdef __clang__
 #define WF_UNROLL(n) WF_PRAGMA(clang loop unroll(full))
