@@ -380,8 +380,7 @@ static const char *op_attrs(wf_op_t op)
     return op < WF_OP_COUNT ? wf_op_info(op)->attrs_text : "";
 }
 
-/* Attributes that mean nothing any more: memory hints of operator sets 1 to 5. */
-static bool is_obsolete(wf_span_t name, int64_t opset)
+bool wf_onnx_attr_is_obsolete(wf_span_t name, int64_t opset)
 {
     return opset < 6 && wf_span_equal(name, "consumed_inputs");
 }
@@ -492,7 +491,7 @@ wf_status_t wf_onnx_node_check(const wf_pb_node_t *node, const wf_onnx_meaning_t
         return WF_OK;
     }
     for (size_t i = 0; i < node->attribute.count; i++) {
-        if (!is_obsolete(node->attribute.items[i].name, meaning->opset)) {
+        if (!wf_onnx_attr_is_obsolete(node->attribute.items[i].name, meaning->opset)) {
             WF_TRY(check_one(&node->attribute.items[i], meaning));
         }
     }

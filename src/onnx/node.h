@@ -51,6 +51,9 @@ wf_status_t wf_onnx_node_meaning(const wf_onnx_model_t *model, const wf_onnx_ops
  * for its kind. */
 wf_status_t wf_onnx_node_check(const wf_pb_node_t *node, const wf_onnx_meaning_t *meaning) WF_MUST_USE;
 
+/* True for attributes that mean nothing any more: memory hints of operator sets 1 to 5. */
+bool wf_onnx_attr_is_obsolete(wf_span_t name, int64_t opset);
+
 /* Reads an attribute under another name (a function's argument) or its own. Everything is made in the arena,
  * which must live as long as the result. */
 wf_status_t wf_onnx_attr_read(const wf_pb_attribute_t *attribute, wf_span_t name, wf_arena_t *arena,

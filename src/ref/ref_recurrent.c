@@ -142,7 +142,7 @@ static void step_lstm(const recurrent_job_t *job, const cell_t *cell, const acti
     add_peephole(job, cell, 1, out);
     activate(&f[0], job->clip, hidden, out);
     memcpy(cell->h, cell->c, (size_t)hidden * sizeof *cell->h);
-    activate(&f[2], job->clip, hidden, cell->h);
+    activate(&f[2], 0, hidden, cell->h); /* other runtimes clip what enters gates, not the cell's own value */
     for (int64_t k = 0; k < hidden; k++) {
         cell->h[k].f *= out[k].f;
     }

@@ -316,6 +316,13 @@ wf_port_info_t wf_engine_output(const wf_engine_t *engine, size_t spec, size_t i
     return port_info(engine, engine->image.specs[spec].first_output + index);
 }
 
+bool wf_engine_fixed_input(const wf_engine_t *engine, size_t spec, size_t index, wf_tensor_t *out_value)
+{
+    const wf_engine_port_t *port = &engine->image.ports[engine->image.specs[spec].first_input + index];
+    if (port->fixed != 0) *out_value = constant_tensor(&engine->image, port->fixed - 1);
+    return port->fixed != 0;
+}
+
 static void append_types(const wf_engine_t *engine, size_t spec, wf_text_t *text)
 {
     for (size_t i = 0; i < wf_engine_input_count(engine); i++) {

@@ -123,7 +123,7 @@ static void test_pool(void **state)
         {"MaxPool", "f32[1,1,4,4]", "kernel_shape=3,3 strides=2,2 ceil_mode=1", "f32[1,1,2,2]"},
         {"MaxPool", "f32[1,1,4,4]", "kernel_shape=3,3 strides=2,2", "f32[1,1,1,1]"},
         {"MaxPool", "f32[1,1,4,4]", "kernel_shape=2,2 dilations=2,2", "f32[1,1,2,2]"},
-        /* The second window would start at 2, which is in the padding behind 1 + 1 places. */
+        /* The second window would start at 2, behind the input. */
         {"MaxPool", "f32[1,1,2,2]", "kernel_shape=1,1 strides=2,2 ceil_mode=1", "f32[1,1,1,1]"},
         {"AveragePool", "f32[1,1,4,4]", "kernel_shape=2,2 strides=3,3 pads=1,1,1,1 ceil_mode=1", "f32[1,1,2,2]"},
         {"AveragePool", "f32[1,1,4,4]", "kernel_shape=2,2 strides=3,3 pads=1,1,1,1", "f32[1,1,2,2]"},
@@ -131,7 +131,7 @@ static void test_pool(void **state)
         {"AveragePool", "f32[1,1,3,3]", "kernel_shape=1,1 strides=1,1 pads=0,0,2,2", "f32[1,1,5,5]"},
         {"AveragePool", "f32[1,3,32,32]", "kernel_shape=2,2 auto_pad=SAME_LOWER", "f32[1,3,32,32]"},
         {"AveragePool", "f32[1,1,5,5]", "kernel_shape=3,3 auto_pad=SAME_UPPER strides=2,2", "f32[1,1,3,3]"},
-        /* ceil((7 - 3 + 1) / 2) = 3: VALID does not round up like explicit pads do. */
+        /* ceil((8 - 3 + 1) / 2) = 3: VALID does not round up like explicit pads do. */
         {"AveragePool", "f32[1,1,8,8]", "kernel_shape=3,3 auto_pad=VALID strides=2,2 ceil_mode=1", "f32[1,1,3,3]"},
         {"AveragePool", "f32[1,1,8,8]", "kernel_shape=3,3 strides=2,2 ceil_mode=1", "f32[1,1,4,4]"},
         {"AveragePool", "f32[1,1,8]", "kernel_shape=3", "f32[1,1,6]"},
