@@ -148,7 +148,8 @@ typedef enum wf_decline {
     WF_DECLINE_ATTRIBUTE, /* an attribute value */
     WF_DECLINE_DEVICE,    /* CPU tier masked or absent */
     WF_DECLINE_LIBRARY,   /* the library could not be opened, or refused */
-    WF_DECLINE_SCRIPTED   /* the null source was told to */
+    WF_DECLINE_SCRIPTED,  /* the null source was told to */
+    WF_DECLINE_KNOB       /* a setting of the build closes it; said by the space, not by sources */
 } wf_decline_t;
 
 /* Receives what list finds. `text` of a decline is one sentence, borrowed for the call. */

@@ -547,7 +547,7 @@ static wf_status_t check_ports(body_t *self, const wf_pb_graph_t *graph)
         }
         WF_TRY(add_given(self, info->name, "graph input"));
         WF_TRY(wf_onnx_port_read(info, &model->arena, &port, &refusal));
-        WF_TRY(file_problem(model, info->name, wf_status_annotated(refusal, "graph input")));
+        WF_TRY(file_problem(model, info->name, refusal));
     }
     if (graph->output.count == 0) {
         WF_TRY(file_problem(model, no_name, WF_ERROR(MODEL_INVALID, "the graph has no outputs")));

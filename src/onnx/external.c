@@ -105,7 +105,7 @@ static wf_status_t open_tensor(wf_onnx_model_t *model, wf_pb_tensor_t *tensor)
     const wf_span_t *location = entry(tensor, "location");
     const wf_span_t *offset_text = entry(tensor, "offset");
     const wf_span_t *length_text = entry(tensor, "length");
-    const wf_mapping_t *mapping;
+    const wf_mapping_t *mapping = NULL;
     wf_type_t type;
     uint64_t offset = 0;
     if (location == NULL) {
@@ -129,7 +129,9 @@ static wf_status_t open_tensor(wf_onnx_model_t *model, wf_pb_tensor_t *tensor)
         return WF_ERROR(MODEL_INVALID, "external data in %.*s has %llu bytes, its type and dims need %llu",
                         WF_SPAN_ARGS(*location), (unsigned long long)length, (unsigned long long)bytes);
     }
-    tensor->external = mapping->data + offset;
+    if (bytes > 0) {
+        tensor->external = mapping->data + offset;
+    }
     return WF_OK;
 }
 

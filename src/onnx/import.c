@@ -300,23 +300,9 @@ static wf_status_t fill_branch(importer_t *self, scope_t *caller, scope_t *scope
     return run_scope(self, scope, graph->node.items, graph->node.count, call);
 }
 
-/* The branch of a condition that is known takes the node's place. */
-static wf_status_t make_if(importer_t *self, scope_t *caller, const call_t *call)
+static wf_status_t make_branch(importer_t *self, scope_t *caller, const call_t *call, const char *branch)
 {
     const wf_pb_node_t *node = call->node;
-    wf_tensor_t condition;
-    if (node->input.count != 1 || call->inputs[0] == WF_NO_VALUE) {
-        return WF_ERROR(MODEL_INVALID, "it needs one input, the condition");
-    }
-    if (!wf_graph_constant(self->graph, call->inputs[0], &condition)) {
-        return wf_status_hinted(
-            WF_ERROR(MODEL_UNSUPPORTED, "its condition depends on run-time values"),
-            "fix the value of the input that decides it, or export the branch that is wanted");
-    }
-    if (condition.type.dtype != WF_DTYPE_BOOL || wf_type_elems(&condition.type) != 1) {
-        return WF_ERROR(MODEL_INVALID, "its condition is not one boolean");
-    }
-    const char *branch = *(const uint8_t *)condition.data != 0 ? "then_branch" : "else_branch";
     wf_span_t name = {(const uint8_t *)branch, strlen(branch)};
     const wf_pb_attribute_t *attribute = find_attribute(node->attribute.items, node->attribute.count, name);
     if (attribute == NULL || attribute->g == NULL) {
@@ -326,6 +312,109 @@ static wf_status_t make_if(importer_t *self, scope_t *caller, const call_t *call
     wf_status_t status = fill_branch(self, caller, &scope, call, attribute->g);
     scope_deinit(&scope);
     return status;
+}
+
+/* A branch under names of its own, for a condition that is not known. */
+static wf_status_t make_both(importer_t *self, scope_t *scope, const call_t *call, const char *branch,
+                             wf_value_id **out_results)
+{
+    size_t count = call->node->output.count;
+    uint64_t before = self->node_count;
+    call_t inner = *call;
+    WF_TRY(wf_arena_alloc(&scope->scratch, count, sizeof *inner.output_names, &inner.output_names));
+    WF_TRY(wf_arena_alloc(&scope->scratch, count, sizeof *inner.results, &inner.results));
+    WF_TRY(wf_arena_format(&scope->scratch, &inner.label, "%s/%s", call->label, branch));
+    for (size_t i = 0; i < count; i++) {
+        inner.results[i] = WF_NO_VALUE;
+        if (call->output_names[i] != NULL) {
+            WF_TRY(wf_arena_format(&scope->scratch, &inner.output_names[i], "%s/%s", call->output_names[i],
+                                   branch));
+        }
+    }
+    WF_TRY(wf_status_hinted(
+        make_branch(self, scope, &inner, branch),
+        "its condition depends on run-time values, so both branches are compiled: fix the value of the "
+        "input that decides it, or export the branch that is wanted"));
+    if (self->node_count - before > WF_ONNX_MAX_BRANCH_NODES) {
+        return wf_status_hinted(
+            WF_ERROR(MODEL_UNSUPPORTED,
+                     "its condition depends on run-time values, and %s has more than %d nodes", branch,
+                     WF_ONNX_MAX_BRANCH_NODES),
+            "fix the value of the input that decides it, or export the branch that is wanted");
+    }
+    *out_results = inner.results;
+    return WF_OK;
+}
+
+static wf_status_t select_result(importer_t *self, const call_t *call, size_t index, wf_value_id condition,
+                                 wf_value_id then_value, wf_value_id else_value)
+{
+    wf_graph_t *graph = self->graph;
+    const wf_value_t *a = wf_graph_value(graph, then_value);
+    const wf_value_t *b = wf_graph_value(graph, else_value);
+    if (then_value == else_value) {
+        call->results[index] = then_value;
+        return WF_OK;
+    }
+    if (!a->type_known || !b->type_known || !wf_type_equal(&a->type, &b->type)) {
+        return wf_status_hinted(
+            WF_ERROR(MODEL_UNSUPPORTED,
+                     "its condition depends on run-time values, and its branches give different shapes"),
+            "fix the value of the input that decides it, or export the branch that is wanted");
+    }
+    wf_value_id inputs[3] = {condition, then_value, else_value};
+    wf_node_spec_t spec = {
+        .op = WF_OP_WHERE, .inputs = inputs, .input_count = 3, .onnx_names = call->onnx_names};
+    return wf_emit(graph, &spec, call->output_names[index], &call->results[index]);
+}
+
+/* Both branches are computed and the condition picks, value by value: right as long as they are cheap and
+ * give the same shapes. What would fail in the branch that is not taken fails all the same. */
+static wf_status_t make_select(importer_t *self, scope_t *scope, const call_t *call)
+{
+    wf_value_id condition = call->inputs[0];
+    wf_value_id *then_results, *else_results;
+    WF_TRY(make_both(self, scope, call, "then_branch", &then_results));
+    WF_TRY(make_both(self, scope, call, "else_branch", &else_results));
+    if (wf_graph_value(self->graph, condition)->type.rank > 0) {
+        wf_attr_t shape = wf_attr_ints("shape", NULL, 0);
+        wf_value_id inputs[2] = {condition, WF_NO_VALUE};
+        const char *name;
+        wf_node_spec_t spec = {.op = WF_OP_RESHAPE,
+                               .attrs = &shape,
+                               .attr_count = 1,
+                               .inputs = inputs,
+                               .input_count = 2,
+                               .onnx_names = call->onnx_names};
+        WF_TRY(wf_arena_format(&scope->scratch, &name, "%s/condition", call->label));
+        WF_TRY(wf_emit(self->graph, &spec, name, &condition));
+    }
+    for (size_t i = 0; i < call->node->output.count; i++) {
+        if (call->output_names[i] != NULL) {
+            WF_TRY(select_result(self, call, i, condition, then_results[i], else_results[i]));
+        }
+    }
+    return WF_OK;
+}
+
+/* The branch of a condition that is known takes the node's place. */
+static wf_status_t make_if(importer_t *self, scope_t *caller, const call_t *call)
+{
+    wf_tensor_t condition;
+    if (call->node->input.count != 1 || call->inputs[0] == WF_NO_VALUE) {
+        return WF_ERROR(MODEL_INVALID, "it needs one input, the condition");
+    }
+    const wf_value_t *value = wf_graph_value(self->graph, call->inputs[0]);
+    if (value->type_known && (value->type.dtype != WF_DTYPE_BOOL || wf_type_elems(&value->type) != 1)) {
+        return WF_ERROR(MODEL_INVALID, "its condition is not one boolean");
+    }
+    if (wf_graph_constant(self->graph, call->inputs[0], &condition)) {
+        return make_branch(self, caller, call,
+                           *(const uint8_t *)condition.data != 0 ? "then_branch" : "else_branch");
+    }
+    return value->type_known
+               ? make_select(self, caller, call)
+               : WF_ERROR(MODEL_UNSUPPORTED, "the shape of its condition depends on run-time values");
 }
 
 /* Names of outputs, NULL for those that nothing reads; *out_live is false when that is all of them. */

@@ -64,31 +64,31 @@ wf_status_t wf_onnx_port_read(const wf_pb_value_info_t *info, wf_arena_t *arena,
     out_port->name = name;
     const wf_pb_type_t *type = info->type;
     if (type == NULL || (type->head.seen == 0)) {
-        *out_refusal = WF_ERROR(MODEL_INVALID, "%s has no type", name);
+        *out_refusal = WF_ERROR(MODEL_INVALID, "input %s has no type", name);
         return WF_OK;
     }
     if (type->head.last != 1) { /* tensor_type */
         *out_refusal = WF_ERROR(MODEL_UNSUPPORTED,
-                                "%s is a sequence, map, optional or sparse tensor; only dense "
+                                "input %s is a sequence, map, optional or sparse tensor; only dense "
                                 "tensors are supported",
                                 name);
         return WF_OK;
     }
     out_port->dtype = wf_dtype_from_onnx(type->tensor_type->elem_type);
     if (out_port->dtype == WF_DTYPE_NONE) {
-        *out_refusal = WF_ERROR(MODEL_UNSUPPORTED, "%s has element type %lld, which is not known", name,
+        *out_refusal = WF_ERROR(MODEL_UNSUPPORTED, "input %s has element type %lld, which is not known", name,
                                 (long long)type->tensor_type->elem_type);
         return WF_OK;
     }
     if (out_port->dtype == WF_DTYPE_STR) {
         *out_refusal =
-            WF_ERROR(MODEL_UNSUPPORTED, "%s is a tensor of strings, which are not supported", name);
+            WF_ERROR(MODEL_UNSUPPORTED, "input %s is a tensor of strings, which are not supported", name);
     }
     const wf_pb_shape_t *shape = type->tensor_type->shape;
     if (shape != NULL && shape->dim.count > WF_MAX_RANK) {
-        *out_refusal = wf_status_join(*out_refusal,
-                                      WF_ERROR(MODEL_UNSUPPORTED, "%s has rank %zu, at most %d is supported",
-                                               name, shape->dim.count, WF_MAX_RANK));
+        *out_refusal = wf_status_join(*out_refusal, WF_ERROR(MODEL_UNSUPPORTED,
+                                                             "input %s has rank %zu, at most %d is supported",
+                                                             name, shape->dim.count, WF_MAX_RANK));
         return WF_OK;
     }
     return shape != NULL ? read_dims(shape, arena, out_port) : WF_OK;

@@ -132,6 +132,24 @@ void wf_up_set(wf_upgrade_t *self, wf_attr_t attr)
 
 /* ---- Making nodes ---- */
 
+/* Shape arithmetic needs none of these, and their cost is not bounded by the size of their operands. */
+static bool is_heavy(wf_op_t op)
+{
+    switch (op) {
+    case WF_OP_CONV:
+    case WF_OP_CONV_TRANSPOSE:
+    case WF_OP_CONV_INTEGER:
+    case WF_OP_QLINEAR_CONV:
+    case WF_OP_EINSUM:
+    case WF_OP_LSTM:
+    case WF_OP_GRU:
+    case WF_OP_RNN:
+        return true;
+    default:
+        return false;
+    }
+}
+
 wf_status_t wf_up_fold_last(wf_graph_t *graph)
 {
     wf_node_id id = (wf_node_id)(graph->nodes.count - 1);
@@ -139,7 +157,7 @@ wf_status_t wf_up_fold_last(wf_graph_t *graph)
     int64_t input_bytes, output_bytes;
     bool folded;
     WF_TRY(wf_fold_type_query(graph, id, &folded));
-    if (folded || (wf_op_info(node->op)->flags & WF_OP_FLAG_NONDET) != 0 ||
+    if (folded || is_heavy(node->op) || (wf_op_info(node->op)->flags & WF_OP_FLAG_NONDET) != 0 ||
         !wf_fold_possible(graph, node, &input_bytes, &output_bytes)) {
         return WF_OK;
     }

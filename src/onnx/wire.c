@@ -52,6 +52,7 @@ wf_status_t wf_wire_next(wf_wire_t *wire, wf_wire_field_t *out_field)
 {
     uint64_t tag, length;
     size_t offset = offset_of(wire, wire->at);
+    out_field->number = 0;
     WF_TRY(read_varint(wire, &tag));
     *out_field = (wf_wire_field_t){.offset = offset, .type = (wf_wire_type_t)(tag & 7)};
     if (tag >> 3 == 0 || tag >> 3 > 0x1fffffff) {
@@ -176,8 +177,12 @@ static wf_status_t next_known(wf_wire_t *wire, const struct message *message, wf
 {
     *out_row = NULL;
     while (wire->at < wire->end) {
-        WF_TRY(wf_status_annotated(wf_wire_next(wire, out_field), "%s", message->name));
+        wf_status_t status = wf_wire_next(wire, out_field);
         const row_t *row = row_find(message, out_field->number);
+        if (status != WF_OK) {
+            return wf_status_annotated(status, "%s%s%s", message->name, row != NULL ? "." : "",
+                                       row != NULL ? row->name : "");
+        }
         if (row == NULL) {
             continue;
         }

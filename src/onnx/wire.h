@@ -41,7 +41,8 @@ typedef struct wf_wire_field {
     size_t offset;   /* of its tag */
 } wf_wire_field_t;
 
-/* Reads one field. Only while at < end. */
+/* Reads one field. Only while at < end. On failure the number is that of the field, 0 when it is not known.
+ */
 wf_status_t wf_wire_next(wf_wire_t *wire, wf_wire_field_t *out_field) WF_MUST_USE;
 
 /* ---- Whole messages ---- */

@@ -29,7 +29,7 @@ wf_layout_t wf_layout_canonical(const wf_type_t *type, wf_layout_t layout)
 
 typedef struct offer {
     wf_choice_t choice;
-    bool closed; /* by a knob */
+    const char *closed_by; /* a knob; NULL: open */
 } offer_t;
 
 typedef struct collector {
@@ -156,13 +156,7 @@ static wf_status_t collect_offer(void *self, const wf_tactic_t *tactic)
                                 .deterministic = tactic->deterministic}};
     WF_TRY(wf_arena_text(&space->arena, tactic->id, strlen(tactic->id), &offer.choice.tactic_id));
     WF_TRY(copy_layouts(collector, tactic, &offer.choice));
-    const char *closed = tactic_closed(&space->knobs, collector->problem, &offer.choice);
-    if (closed != NULL) {
-        const char *text;
-        WF_TRY(wf_arena_format(&space->arena, &text, "the knob %s is off", closed));
-        WF_TRY(note_decline(collector, tactic->id, WF_DECLINE_ATTRIBUTE, text));
-        offer.closed = true;
-    }
+    offer.closed_by = tactic_closed(&space->knobs, collector->problem, &offer.choice);
     return wf_vec_push(space->allocator, &collector->offers, &offer);
 }
 
@@ -246,7 +240,7 @@ static wf_status_t choices_make(wf_space_t *space, const wf_problem_t *problem, 
     WF_TRY(collector->status);
     size_t offers = collector->offers.count, open = 0;
     for (size_t i = 0; i < offers; i++) {
-        open += !collector->offers.items[i].closed;
+        open += collector->offers.items[i].closed_by == NULL;
     }
     bool reopen = open == 0 && may_reopen;
     size_t count = reopen ? offers : open;
@@ -262,8 +256,12 @@ static wf_status_t choices_make(wf_space_t *space, const wf_problem_t *problem, 
             return WF_ERROR(INTERNAL, "tactic %s is offered twice for %s", offer->choice.tactic_id,
                             problem->text);
         }
-        if (!offer->closed || reopen) {
+        if (offer->closed_by == NULL || reopen) {
             out_entry->choices.items[out_entry->choices.count++] = offer->choice;
+        } else {
+            const char *text;
+            WF_TRY(wf_arena_format(&space->arena, &text, "the knob %s is off", offer->closed_by));
+            WF_TRY(note_decline(collector, offer->choice.tactic_id, WF_DECLINE_KNOB, text));
         }
     }
     number_signatures(out_entry);
