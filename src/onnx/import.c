@@ -236,6 +236,9 @@ static wf_status_t run_scope(importer_t *self, scope_t *scope, const wf_pb_node_
     for (size_t i = 0; i < call->node->output.count; i++) {
         if (call->output_names[i] != NULL && i < scope->result_count) {
             WF_TRY(find_value(self, scope, scope->results[i], &call->results[i]));
+            if (call->results[i] == WF_NO_VALUE) { /* no name, or an input that the call leaves out */
+                return WF_ERROR(MODEL_INVALID, "its output %zu is made by nothing", i);
+            }
         }
     }
     return WF_OK;

@@ -215,8 +215,19 @@ wf_status_t wf_up_same(wf_upgrade_t *self)
     for (size_t i = 0; i < input_count; i++) {
         inputs[i] = i < self->input_count ? self->inputs[i] : WF_NO_VALUE;
     }
+    bool is_constant = true;
+    for (size_t i = 0; i < input_count; i++) {
+        wf_tensor_t tensor;
+        is_constant =
+            is_constant && (inputs[i] == WF_NO_VALUE || wf_graph_constant(self->graph, inputs[i], &tensor));
+    }
     for (size_t i = 0; i < output_count; i++) {
         WF_TRY(wf_up_output(self, i, &outputs[i]));
+        if (is_constant && outputs[i] == WF_NO_VALUE) { /* only complete nodes are computed */
+            const char *name;
+            WF_TRY(wf_arena_format(self->scratch, &name, "%s/unused", self->label));
+            WF_TRY(wf_graph_add_value(self->graph, name, NULL, &outputs[i]));
+        }
     }
     wf_node_spec_t node = {.op = self->op,
                            .attrs = self->attrs,

@@ -157,11 +157,13 @@ static wf_status_t put_window(canon_t *self, const wf_window_t *window, const in
     return put_ints(self, "strides", window->stride, rank);
 }
 
-/* An empty output has no windows: its pads mean nothing, but must lead to the same empty output. */
-static void settle_empty(const wf_window_t *window, int64_t *pad_end)
+/* An axis without windows has an empty input, which gives none without pads too. */
+static void drop_unused_pads(wf_window_t *window)
 {
     for (uint32_t i = 0; i < window->spatial_rank; i++) {
-        pad_end[i] = window->out[i] == 0 ? window->pad_end[i] : pad_end[i];
+        if (window->out[i] == 0) {
+            window->pad_begin[i] = window->pad_end[i] = 0;
+        }
     }
 }
 
@@ -171,13 +173,22 @@ static wf_status_t canon_conv(canon_t *self)
     wf_attrs_t attrs = view(self);
     wf_window_t window;
     WF_TRY(wf_window_resolve(self->call->op, &attrs, &self->call->inputs[0], weight, &window));
+    drop_unused_pads(&window);
     int64_t pad_end[WF_MAX_RANK];
     for (uint32_t i = 0; i < window.spatial_rank; i++) {
         pad_end[i] = canonical_pad_end(&window, i);
     }
-    settle_empty(&window, pad_end);
     drop(self, "kernel_shape");
     return put_window(self, &window, pad_end);
+}
+
+/* The end pad that is used, for a pool that keeps ceil_mode. ceil_mode drops one window that starts behind
+ * the input: when the last one left does so too, there must be one more to drop. */
+static int64_t ceil_pad_end(const wf_window_t *window, uint32_t i)
+{
+    int64_t reach = reach_of(window, i);
+    bool starts_behind = (window->out[i] - 1) * window->stride[i] >= window->in[i] + window->pad_begin[i];
+    return starts_behind ? reach + 1 : WF_MIN(WF_MAX(reach, 0), window->pad_end[i]);
 }
 
 static wf_status_t canon_pool(canon_t *self)
@@ -185,13 +196,14 @@ static wf_status_t canon_pool(canon_t *self)
     wf_attrs_t attrs = view(self);
     wf_window_t window;
     WF_TRY(wf_window_resolve(self->call->op, &attrs, &self->call->inputs[0], NULL, &window));
+    drop_unused_pads(&window);
     int64_t used_end[WF_MAX_RANK];
     bool pads = false;
     bool beyond = false;
     for (uint32_t i = 0; i < window.spatial_rank; i++) {
         int64_t reach = reach_of(&window, i);
         bool empty = window.out[i] == 0;
-        used_end[i] = empty ? window.pad_end[i] : WF_MIN(WF_MAX(reach, 0), window.pad_end[i]);
+        used_end[i] = empty ? 0 : ceil_pad_end(&window, i);
         pads = pads || window.pad_begin[i] > 0 || used_end[i] > 0;
         beyond = beyond || (!empty && reach > window.pad_end[i]);
     }
@@ -203,7 +215,6 @@ static wf_status_t canon_pool(canon_t *self)
     for (uint32_t i = 0; i < window.spatial_rank; i++) {
         pad_end[i] = beyond ? used_end[i] : canonical_pad_end(&window, i);
     }
-    settle_empty(&window, pad_end);
     put_int(self, "ceil_mode", beyond ? 1 : 0);
     if (find(self, "count_include_pad") != NULL) {
         put_int(self, "count_include_pad", counts ? 1 : 0);

@@ -106,7 +106,7 @@ static wf_status_t take_type(parser_t *self, wf_type_t *out_type)
         return fail(self, "an element type");
     }
     WF_TRY(need(self, "["));
-    while (!at_char(self, ']')) {
+    for (bool more = !at_char(self, ']'); more; more = take(self, ",")) {
         if (out_type->rank == WF_MAX_RANK) {
             return fail(self, "] (tensors of more than 8 axes are not supported)");
         }
@@ -118,9 +118,6 @@ static wf_status_t take_type(parser_t *self, wf_type_t *out_type)
             return fail(self, "a dimension");
         }
         out_type->dims[out_type->rank++] = dim;
-        if (!at_char(self, ']')) {
-            WF_TRY(need(self, ","));
-        }
     }
     return need(self, "]");
 }

@@ -194,8 +194,8 @@ wf_status_t wf_window_resolve_transpose(const wf_attrs_t *attrs, const wf_type_t
         int64_t extent;
         int64_t full;
         WF_TRY(kernel_extent(window, i, &extent));
-        if (!wf_i64_mul(WF_MAX(window->in[i] - 1, 0), window->stride[i], &full) ||
-            !wf_i64_add(full, extent, &full) || full > INT64_MAX / 4) {
+        if (!wf_i64_mul(window->in[i] - 1, window->stride[i], &full) || !wf_i64_add(full, extent, &full) ||
+            full > INT64_MAX / 4) {
             return wf_shape_overflow();
         }
         if (has_shape || same) {
@@ -209,7 +209,7 @@ wf_status_t wf_window_resolve_transpose(const wf_attrs_t *attrs, const wf_type_t
             window->pad_begin[i] = pads[i];
             window->out[i] = full + output_padding[i] - pads[i] - pads[rank + i];
             if (window->in[i] == 0) {
-                window->out[i] = 0;
+                window->out[i] = WF_MAX(window->out[i], 0);
             }
             if (window->out[i] < 0) {
                 return WF_ERROR(MODEL_INVALID, "pads of %lld and %lld leave nothing of spatial axis %u",

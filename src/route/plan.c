@@ -170,12 +170,16 @@ static bool read_word(reader_t *reader, const char *stops, bool *out_quoted)
         while (reader->at < reader->end && *reader->at != ' ' && strchr(stops, *reader->at) == NULL) {
             reader->at++;
         }
-        wf_text_append(&reader->field, start, (size_t)(reader->at - start));
-        return reader->at > start && memchr(start, 0, (size_t)(reader->at - start)) == NULL;
+        size_t length = (size_t)(reader->at - start);
+        if (length == 0 || length > FIELD_MAX_BYTES || memchr(start, 0, length) != NULL) {
+            return false;
+        }
+        wf_text_append(&reader->field, start, length);
+        return true;
     }
     for (reader->at++; reader->at < reader->end && *reader->at != '"'; reader->at++) {
         char c = *reader->at;
-        if (c == 0) {
+        if (c == 0 || reader->field.length == FIELD_MAX_BYTES) {
             return false;
         }
         if (c == '\\') {
@@ -402,8 +406,13 @@ static wf_status_t read_lines(reader_t *reader, const char *text, size_t text_by
             continue;
         }
         if (inside) {
-            WF_TRY(read_line(reader));
-            WF_TRY(wf_text_take_status(&reader->field));
+            wf_status_t status = read_line(reader);
+            wf_status_t memory = wf_text_take_status(&reader->field); /* a name that was cut is no misfit */
+            if (memory != WF_OK) {
+                wf_status_free(status);
+                return memory;
+            }
+            WF_TRY(status);
         }
     }
     return seen ? WF_OK : WF_ERROR(LOCK_MISMATCH, "the text has no section [plan]");

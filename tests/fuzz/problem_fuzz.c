@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Problem text is untrusted: it comes from engines, plans and timing databases. Whatever parses must come back from its
- * own text. */
+/* Problem text is untrusted: it comes from engines, plans and timing databases. Whatever parses must come
+ * back from its own text. */
 #include <stdlib.h>
 #include <string.h>
 

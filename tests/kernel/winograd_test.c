@@ -253,7 +253,7 @@ static void test_random_problems(void **state)
                     if (attempt == 0)
                         memcpy(first, p.y.data, p.y.count * sizeof(float));
                     else if (memcmp(first, p.y.data, p.y.count * sizeof(float)) != 0) {
-                        for (size_t i=0;i<p.y.count;i++) if (memcmp(&first[i],&p.y.data[i],4)) { print_error("%d: %a %a stages", (int)i, first[i], p.y.data[i]); for(size_t q=0;q<p.args.stage_count;q++) print_error(" %d.%d",p.stages[q].fn,p.stages[q].operand); break;}print_error("%s: another plan gives other bits\n", what);
+                        print_error("%s: another plan gives other bits\n", what);
                         fail();
                     }
                     for (size_t i = 0; attempt == 0 && i < p.y.count; i++) {

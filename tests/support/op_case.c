@@ -261,8 +261,8 @@ void wf_op_cases_run(const wf_op_case_t *cases, size_t count)
         }
         wf_op_case_infer(&cases[i], outputs, got, sizeof got);
         if (!matches(cases[i].want, got)) {
-            print_error("%s(%s){%s}: want %s, got %s\n", cases[i].op, cases[i].inputs, cases[i].attrs, cases[i].want,
-                        got);
+            print_error("%s(%s){%s}: want %s, got %s\n", cases[i].op, cases[i].inputs, cases[i].attrs,
+                        cases[i].want, got);
             failures++;
         }
     }

@@ -5,11 +5,12 @@
 
 #include <stddef.h>
 
-/* op: ONNX name, "w:" before the name of one of ours. inputs: types separated by blanks, "_" for an absent one, with
- * "=1,2" behind it when the values are known ("=" for none at all): "f32[2,3] i64[2]=1,0 _". attrs: "name=value"
- * separated by blanks, kinds by the table; a list may be empty. want: types of as many outputs as are named;
- * "needs 1" for a shape that depends on input 1; "!text" for MODEL_INVALID, "?text" for MODEL_UNSUPPORTED, "#text" for
- * MODEL_LIMIT, where text must be in the message. */
+/* op: ONNX name, "w:" before the name of one of ours. inputs: types separated by blanks, "_" for an absent
+ * one, with
+ * "=1,2" behind it when the values are known ("=" for none at all): "f32[2,3] i64[2]=1,0 _". attrs:
+ * "name=value" separated by blanks, kinds by the table; a list may be empty. want: types of as many outputs
+ * as are named; "needs 1" for a shape that depends on input 1; "!text" for MODEL_INVALID, "?text" for
+ * MODEL_UNSUPPORTED, "#text" for MODEL_LIMIT, where text must be in the message. */
 typedef struct wf_op_case {
     const char *op;
     const char *inputs;

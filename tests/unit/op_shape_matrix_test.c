@@ -62,7 +62,8 @@ static void test_quantized(void **state)
         {"MatMulInteger", "u8[4,3] i8[3,2] _ i8[3]", "", "!input 3 is i8[3], expected i8[2]"},
         {"MatMulInteger", "i32[4,3] i8[3,2]", "", "!input 0 is of type i32"},
         {"QLinearMatMul", "u8[2,4] f32[] u8[] i8[4,3] f32[] i8[] f32[] i8[]", "", "i8[2,3]"},
-        {"QLinearMatMul", "i8[5,2,4] f32[5,2,1] i8[5,2,1] i8[5,4,3] f32[5,1,3] i8[5,1,3] f32[] u8[]", "", "u8[5,2,3]"},
+        {"QLinearMatMul", "i8[5,2,4] f32[5,2,1] i8[5,2,1] i8[5,4,3] f32[5,1,3] i8[5,1,3] f32[] u8[]", "",
+         "u8[5,2,3]"},
         {"QLinearMatMul", "u8[2,4] f16[1] u8[1] u8[4,3] f16[1] u8[1] f16[1] u8[1]", "", "u8[2,3]"},
         {"QLinearMatMul", "u8[2,4] f32[3] u8[] u8[4,3] f32[] u8[] f32[] u8[]", "", "!input 1 is f32[3]"},
         {"QLinearMatMul", "u8[2,4] i32[] u8[] u8[4,3] f32[] u8[] f32[] u8[]", "", "!input 1 is of type i32"},
@@ -94,8 +95,10 @@ static void test_einsum(void **state)
         {"Einsum", "f32[] f32[2]", "equation=,i->i", "f32[2]"},
         {"Einsum", "f32[0,3] f32[3,2]", "equation=ij,jk->ik", "f32[0,2]"},
         {"Einsum", "f32[1,3] f32[4,3]", "equation=ij,ij->ij", "f32[4,3]"},
-        {"Einsum", "f32[] f32[2,3]", "equation=...,...->...", "!ellipsis stands for 0 axes in one operand and for 2"},
-        {"Einsum", "f32[3,4] f32[5,6]", "equation=ij,jk->ik", "!axis 0 of input 1 is 5 where another operand has 4"},
+        {"Einsum", "f32[] f32[2,3]", "equation=...,...->...",
+         "!ellipsis stands for 0 axes in one operand and for 2"},
+        {"Einsum", "f32[3,4] f32[5,6]", "equation=ij,jk->ik",
+         "!axis 0 of input 1 is 5 where another operand has 4"},
         {"Einsum", "f32[3,4]", "equation=ijk->i", "!3 letters, it has rank 2"},
         {"Einsum", "f32[3,4]", "equation=i->i", "!1 letters, it has rank 2"},
         {"Einsum", "f32[3,4]", "equation=ij->ik", "!letter k"},
@@ -109,8 +112,10 @@ static void test_einsum(void **state)
         {"Einsum", "f32[1,1,1,1,1] f32[1,1,1,1]", "equation=abcde,fghi->abcdefghi", "!more letters"},
         {"Einsum", "f32[1,1,1,1,1] f32[1,1,1,1]", "equation=abcde,fghi", "?rank 9"},
         {"Einsum", "f32[2] i32[2]", "equation=i,i->i", "!input 1 is of type i32"},
-        {"Einsum", "f32[] f32[] f32[] f32[] f32[] f32[] f32[] f32[] f32[] f32[] f32[] f32[] f32[] f32[] f32[] f32[] "
-                   "f32[]", "equation=,,,,,,,,,,,,,,,,", "?17 operands"},
+        {"Einsum",
+         "f32[] f32[] f32[] f32[] f32[] f32[] f32[] f32[] f32[] f32[] f32[] f32[] f32[] f32[] f32[] f32[] "
+         "f32[]",
+         "equation=,,,,,,,,,,,,,,,,", "?17 operands"},
         {"Einsum", "f32[2]", "", "!attribute equation is missing"},
     };
     wf_op_cases_run(cases, WF_COUNT_OF(cases));
@@ -141,8 +146,8 @@ static void test_einsum_canonical(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_matmul), cmocka_unit_test(test_gemm),
-        cmocka_unit_test(test_quantized), cmocka_unit_test(test_einsum),
+        cmocka_unit_test(test_matmul),           cmocka_unit_test(test_gemm),
+        cmocka_unit_test(test_quantized),        cmocka_unit_test(test_einsum),
         cmocka_unit_test(test_einsum_canonical),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

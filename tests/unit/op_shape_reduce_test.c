@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shapes of reductions, normalisations, recurrences, quantisation and our own operators, written by hand from the ONNX
- * operator texts and ops.def. */
+/* Shapes of reductions, normalisations, recurrences, quantisation and our own operators, written by hand from
+ * the ONNX operator texts and ops.def. */
 #include "base/compiler.h"
 #include "support/cmocka_all.h"
 #include "support/op_case.h"
@@ -59,8 +59,10 @@ static void test_normalisations(void **state)
         {"BatchNormalization", "f32[2,3,4] f32[3] f32[3] f32[3] f32[3]", "", "f32[2,3,4]"},
         {"BatchNormalization", "f16[2,3] f32[3] f32[3] f32[3] f32[3]", "", "f16[2,3]"},
         {"BatchNormalization", "f32[7] f32[1] f32[1] f32[1] f32[1]", "", "f32[7]"},
-        {"BatchNormalization", "f32[2,3] f32[3] f32[3] f32[3] f32[3]", "training_mode=1", "f32[2,3] f32[3] f32[3]"},
-        {"BatchNormalization", "f32[2,3,4] f32[3] f32[3] f32[3] f32[4]", "", "!input 4 is f32[4], expected f32[3]"},
+        {"BatchNormalization", "f32[2,3] f32[3] f32[3] f32[3] f32[3]", "training_mode=1",
+         "f32[2,3] f32[3] f32[3]"},
+        {"BatchNormalization", "f32[2,3,4] f32[3] f32[3] f32[3] f32[4]", "",
+         "!input 4 is f32[4], expected f32[3]"},
         {"BatchNormalization", "f32[2,3,4] f32[3] i32[3] f32[3] f32[3]", "", "!input 2 is of type i32"},
         {"LayerNormalization", "f32[2,3,4] f32[4] f32[4]", "", "f32[2,3,4] f32[2,3,1] f32[2,3,1]"},
         {"LayerNormalization", "f16[2,3,4] f16[3,4]", "axis=1", "f16[2,3,4] f32[2,1,1]"},
@@ -70,7 +72,8 @@ static void test_normalisations(void **state)
         {"InstanceNormalization", "f32[2,3,4] f32[3] f32[3]", "", "f32[2,3,4]"},
         {"InstanceNormalization", "f32[2,3] f32[3] f32[3]", "", "!expected a rank from 3"},
         {"GroupNormalization", "f32[2,6,4] f32[6] f32[6]", "num_groups=3", "f32[2,6,4]"},
-        {"GroupNormalization", "f32[2,6,4] f32[6] f32[6]", "num_groups=4", "!6 channels do not divide into 4"},
+        {"GroupNormalization", "f32[2,6,4] f32[6] f32[6]", "num_groups=4",
+         "!6 channels do not divide into 4"},
         {"GroupNormalization", "f32[2,6,4] f32[6] f32[6]", "num_groups=0", "!into 0 groups"},
         {"GroupNormalization", "f32[2,6,4] f32[6] f32[6]", "", "!num_groups is missing"},
         {"RMSNormalization", "f16[2,3,4] f32[4]", "", "f32[2,3,4]"},
@@ -94,8 +97,10 @@ static void test_recurrent(void **state)
          "direction=bidirectional", "f32[5,2,2,4] f32[2,2,4] f32[2,2,4]"},
         {"LSTM", "f32[2,5,3] f32[1,16,3] f32[1,16,4]", "layout=1", "f32[2,5,1,4] f32[2,1,4] f32[2,1,4]"},
         {"LSTM", "f32[0,2,3] f32[1,16,3] f32[1,16,4]", "", "f32[0,1,2,4]"},
-        {"GRU", "f32[5,2,3] f32[1,12,3] f32[1,12,4] f32[1,24]", "linear_before_reset=1", "f32[5,1,2,4] f32[1,2,4]"},
-        {"RNN", "f32[5,2,3] f32[1,4,3] f32[1,4,4]", "activations=Relu direction=reverse", "f32[5,1,2,4] f32[1,2,4]"},
+        {"GRU", "f32[5,2,3] f32[1,12,3] f32[1,12,4] f32[1,24]", "linear_before_reset=1",
+         "f32[5,1,2,4] f32[1,2,4]"},
+        {"RNN", "f32[5,2,3] f32[1,4,3] f32[1,4,4]", "activations=Relu direction=reverse",
+         "f32[5,1,2,4] f32[1,2,4]"},
         {"RNN", "f32[5,2,3] f32[1,4,3] f32[1,4,4]", "", "f32[5,1,2,4]"},
         {"LSTM", "f32[5,2,3] f32[1,16,3] f32[1,16,4]", "hidden_size=5", "!hidden_size is 5, input 2 has 4"},
         {"LSTM", "f32[5,2,3] f32[1,12,3] f32[1,16,4]", "", "!input 1 is f32[1,12,3], expected f32[1,16,3]"},
@@ -103,8 +108,10 @@ static void test_recurrent(void **state)
         {"LSTM", "f32[5,2,3] f32[1,16,3] f32[1,16,4] _ i64[2]", "", "!input 4 is of type i64, expected i32"},
         {"LSTM", "f32[5,2,3] f32[1,16,3] f32[1,16,4] _ i32[5]", "", "!input 4 is i32[5], expected i32[2]"},
         {"LSTM", "f32[5,2,3] f32[1,16,3] f32[1,16,4] _ _ f32[1,3,4]", "", "!input 5"},
-        {"LSTM", "f32[5,2,3] f32[1,16,3] f32[1,16,4]", "activations=Sigmoid,Tanh", "!activations has 2 names, expected 3"},
-        {"LSTM", "f32[5,2,3] f32[1,16,3] f32[1,16,4]", "activations=Sigmoid,Tanh,Cosh", "!activation \"Cosh\""},
+        {"LSTM", "f32[5,2,3] f32[1,16,3] f32[1,16,4]", "activations=Sigmoid,Tanh",
+         "!activations has 2 names, expected 3"},
+        {"LSTM", "f32[5,2,3] f32[1,16,3] f32[1,16,4]", "activations=Sigmoid,Tanh,Cosh",
+         "!activation \"Cosh\""},
         {"LSTM", "f32[5,2,3] f32[1,16,3] f32[1,16,4]", "direction=both", "!direction is \"both\""},
         {"LSTM", "f32[5,2] f32[1,16,3] f32[1,16,4]", "", "!input 0 is f32[5,2], expected rank 3"},
         {"GRU", "f32[5,2,3] f32[1,12,3] f32[1,12,9223372036854775807]", "", "#63 bits"},
@@ -129,7 +136,8 @@ static void test_quantize(void **state)
         {"QuantizeLinear", "f32[6] f32[]", "output_dtype=99", "?output_dtype is 99"},
         {"QuantizeLinear", "f32[1,3,2] f32[2] i8[2]", "", "!input 1 is f32[2], expected f32[3]"},
         {"QuantizeLinear", "f32[1,3,2] f32[3] i8[2]", "", "!input 2 is i8[2], expected i8[3]"},
-        {"QuantizeLinear", "f32[2,5] f32[2,3] i8[2,3]", "block_size=3", "!input 1 is f32[2,3], expected f32[2,2]"},
+        {"QuantizeLinear", "f32[2,5] f32[2,3] i8[2,3]", "block_size=3",
+         "!input 1 is f32[2,3], expected f32[2,2]"},
         {"QuantizeLinear", "f32[2,5] f32[2,3] i8[2,3]", "block_size=-1", "!block_size is -1"},
         {"QuantizeLinear", "f32[6] f32[6]", "axis=1", "!axis 1 is out of range"},
         {"DequantizeLinear", "u8[4] f32[] u8[]", "", "f32[4]"},
@@ -153,7 +161,8 @@ static void test_internal(void **state)
         {"w:Attention", "f32[1,12,64,32] f32[1,12,77,32] f32[1,12,77,16]", "scale=0.125", "f32[1,12,64,16]"},
         {"w:Attention", "f32[1,64,12,32] f32[1,77,12,32] f32[1,77,12,16] f32[1,1,64,77]",
          "scale=1 q_perm=0,2,1,3 k_perm=0,2,1,3 v_perm=0,2,1,3 out_perm=0,2,1,3", "f32[1,64,12,16]"},
-        {"w:Attention", "f32[2,3,64,32] f32[2,3,32,77] f32[2,3,77,16]", "scale=1 k_perm=0,1,3,2", "f32[2,3,64,16]"},
+        {"w:Attention", "f32[2,3,64,32] f32[2,3,32,77] f32[2,3,77,16]", "scale=1 k_perm=0,1,3,2",
+         "f32[2,3,64,16]"},
         {"w:Attention", "f32[64,32] f32[77,32] f32[77,16] bool[64,77]", "scale=1", "f32[64,16]"},
         {"w:Attention", "f32[64,32] f32[77,31] f32[77,16]", "scale=1", "!queries and keys"},
         {"w:Attention", "f32[64,32] f32[77,32] f32[76,16]", "scale=1", "!scores and values"},
@@ -177,8 +186,9 @@ static void test_internal(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_reduce),   cmocka_unit_test(test_normalisations), cmocka_unit_test(test_recurrent),
-        cmocka_unit_test(test_quantize), cmocka_unit_test(test_internal),
+        cmocka_unit_test(test_reduce),    cmocka_unit_test(test_normalisations),
+        cmocka_unit_test(test_recurrent), cmocka_unit_test(test_quantize),
+        cmocka_unit_test(test_internal),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

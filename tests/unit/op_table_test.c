@@ -56,7 +56,8 @@ static void test_rows(void **state)
         for (size_t a = 0; a < specs.count; a++) {
             const wf_attr_spec_t *spec = &specs.items[a];
             assert_true(a == 0 || strcmp(specs.items[a - 1].name, spec->name) < 0);
-            assert_int_equal(strspn(spec->name, "abcdefghijklmnopqrstuvwxyz0123456789_AB"), strlen(spec->name));
+            assert_int_equal(strspn(spec->name, "abcdefghijklmnopqrstuvwxyz0123456789_AB"),
+                             strlen(spec->name));
             assert_false(spec->required && spec->has_default);
             assert_false(spec->has_default && spec->from_input >= 0);
             assert_true(spec->choices == NULL || spec->kind == WF_ATTR_INT || spec->kind == WF_ATTR_STRING);
@@ -87,7 +88,7 @@ static void test_specs(void **state)
     wf_op_attr_specs(WF_OP_RELU, &specs);
     assert_int_equal(specs.count, 0);
     wf_op_attr_specs(WF_OP_MAX_POOL, &specs);
-    static const char *const names[] = {"auto_pad", "ceil_mode", "dilations", "kernel_shape",
+    static const char *const names[] = {"auto_pad", "ceil_mode",     "dilations", "kernel_shape",
                                         "pads",     "storage_order", "strides"};
     assert_int_equal(specs.count, WF_COUNT_OF(names));
     for (size_t i = 0; i < WF_COUNT_OF(names); i++) {
@@ -118,8 +119,8 @@ static void test_defaults(void **state)
     /* The nearest floats to the numbers of the specification. */
     assert_true(wf_attrs_float(&attrs, "alpha", 0) == 1.67326319217681884765625F);
     assert_true(wf_attrs_float(&attrs, "gamma", 0) == 1.05070102214813232421875F);
-    wf_assert_ok(wf_op_complete_attrs(WF_OP_LRN, &(wf_attr_t){.name = "size", .kind = WF_ATTR_INT, .v.i = 5}, 1,
-                                      &arena, &attrs));
+    wf_assert_ok(wf_op_complete_attrs(WF_OP_LRN, &(wf_attr_t){.name = "size", .kind = WF_ATTR_INT, .v.i = 5},
+                                      1, &arena, &attrs));
     assert_int_equal(attrs.count, 4);
     assert_true(wf_attrs_float(&attrs, "alpha", 0) == 1e-4F);
     assert_int_equal(wf_attrs_int(&attrs, "size", 0), 5);
@@ -211,8 +212,23 @@ static void test_literals(void **state)
     check_float("inf", INFINITY);
     check_float("-inf", -INFINITY);
     check_float("1e-1000", 0.0F);
-    static const char *const bad[] = {"", "-", "+", ".", "e5", "1e", "1.2.3", "0x", "0x1p", "1e400", "0x1p+128", "1f",
-                                      " 1", "1 ", "infinity", "1e99999999999999999999", "123456789012345678901234567890"};
+    static const char *const bad[] = {"",
+                                      "-",
+                                      "+",
+                                      ".",
+                                      "e5",
+                                      "1e",
+                                      "1.2.3",
+                                      "0x",
+                                      "0x1p",
+                                      "1e400",
+                                      "0x1p+128",
+                                      "1f",
+                                      " 1",
+                                      "1 ",
+                                      "infinity",
+                                      "1e99999999999999999999",
+                                      "123456789012345678901234567890"};
     for (size_t i = 0; i < WF_COUNT_OF(bad); i++) {
         float value;
         assert_false(wf_literal_float(bad[i], strlen(bad[i]), &value));
@@ -254,8 +270,8 @@ static void test_float_text(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_names),    cmocka_unit_test(test_rows),     cmocka_unit_test(test_specs),
-        cmocka_unit_test(test_defaults), cmocka_unit_test(test_copies),   cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_names),    cmocka_unit_test(test_rows),       cmocka_unit_test(test_specs),
+        cmocka_unit_test(test_defaults), cmocka_unit_test(test_copies),     cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_literals), cmocka_unit_test(test_float_text),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

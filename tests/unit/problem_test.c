@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Problems: literal texts, spellings of one work, refusals, and random problems that come back from their text. */
+/* Problems: literal texts, spellings of one work, refusals, and random problems that come back from their
+ * text. */
 #include <math.h>
 #include <string.h>
 
@@ -50,8 +51,9 @@ static void test_made_text(void **state)
     };
     const wf_problem_t *problem;
     wf_assert_ok(wf_problem_make(parts, 3, &image, 1, *state, &problem));
-    static const char text[] = "v1 conv(x:f32[1,64,56,56],y:f32[64,64,3,3]const,z:f32[64]const){dil=1,1 group=1 "
-                               "pads=1,1,1,1 str=1,1}+add(x:f32[1,64,56,56])+relu->f32[1,64,56,56]";
+    static const char text[] =
+        "v1 conv(x:f32[1,64,56,56],y:f32[64,64,3,3]const,z:f32[64]const){dil=1,1 group=1 "
+        "pads=1,1,1,1 str=1,1}+add(x:f32[1,64,56,56])+relu->f32[1,64,56,56]";
     assert_string_equal(problem->text, text);
     wf_hash_t hash = wf_hash_bytes(text, sizeof text - 1);
     assert_true(problem->hash[0] == hash.low && problem->hash[1] == hash.high);
@@ -82,7 +84,8 @@ static void test_canonical_texts(void **state)
         "v1 clip(x:i32[4],_,y:i32[]const)->i32[4]",
         "v1 constant_of_shape(){shape=2,3 value=i16[1]:0700}->i16[2,3]",
         "v1 constant_of_shape(){shape= value=i64[1]:0100000000000080}->i64[]",
-        "v1 lstm(x:f32[5,2,3],y:f32[1,16,3]const,z:f32[1,16,4]const){activations=Sigmoid,Tanh,Tanh direction=forward "
+        "v1 lstm(x:f32[5,2,3],y:f32[1,16,3]const,z:f32[1,16,4]const){activations=Sigmoid,Tanh,Tanh "
+        "direction=forward "
         "hidden_size=4 input_forget=0 layout=0}->_,f32[1,2,4]",
         "v1 top_k(x:f32[3,4]){axis=1 k=2 largest=1 sorted=1}->f32[3,2],i64[3,2]",
         "v1 wf.attention(x:f32[1,2,8,4],y:f32[1,2,8,4],z:f32[1,2,8,4]){scale=0x1p-1}->f32[1,2,8,4]",
@@ -114,7 +117,8 @@ static void test_spellings(void **state)
          "v1 conv(x:f32[1,1,6,6],y:f32[1,1,3,3]){pads=0,0,1,1 str=2,2}->f32[1,1,3,3]"},
         {"v1 conv(x:f32[1,1,6,6],y:f32[1,1,3,3]){pads=1,1,1,1 str=2,2}->f32[1,1,3,3]",
          "v1 conv(x:f32[1,1,6,6],y:f32[1,1,3,3]){pads=1,1,0,0 str=2,2}->f32[1,1,3,3]"},
-        {"v1 conv(x:f32[1,1,5,5],y:f32[1,1,3,3],_)->f32[1,1,3,3]", "v1 conv(a:f32[1,1,5,5],b:f32[1,1,3,3])->f32[1,1,3,3]"},
+        {"v1 conv(x:f32[1,1,5,5],y:f32[1,1,3,3],_)->f32[1,1,3,3]",
+         "v1 conv(a:f32[1,1,5,5],b:f32[1,1,3,3])->f32[1,1,3,3]"},
         {"v1 max_pool(x:f32[1,1,5]){kernel=2 str=2 ceil_mode=1}->f32[1,1,3]",
          "v1 max_pool(x:f32[1,1,5]){kernel=2 str=2 pads=0,1}->f32[1,1,3]"},
         {"v1 average_pool(x:f32[1,1,5]){kernel=2 str=2 ceil_mode=1 count_include_pad=1}->f32[1,1,3]",
@@ -128,34 +132,42 @@ static void test_spellings(void **state)
         {"v1 reduce_sum(x:f32[2,3]){noop_with_empty_axes=1 keepdims=0}->f32[2,3]",
          "v1 reduce_sum(x:f32[2,3]){axes= noop_with_empty_axes=1}->f32[2,3]"},
         {"v1 transpose(x:f32[2,3])->f32[3,2]", "v1 transpose(x:f32[2,3]){perm=1,0}->f32[3,2]"},
-        {"v1 reshape(x:f32[2,3,4]){shape=0,-1}->f32[2,12]", "v1 reshape(x:f32[2,3,4]){shape=2,12 allowzero=1}->f32[2,12]"},
+        {"v1 reshape(x:f32[2,3,4]){shape=0,-1}->f32[2,12]",
+         "v1 reshape(x:f32[2,3,4]){shape=2,12 allowzero=1}->f32[2,12]"},
         {"v1 slice(x:f32[10,4]){starts=-100,1 ends=100,-1 axes=0,-1}->f32[10,2]",
          "v1 slice(x:f32[10,4]){starts=1 ends=3 axes=1}->f32[10,2]"},
-        {"v1 slice(x:f32[10]){starts=0 ends=10 steps=4}->f32[3]", "v1 slice(x:f32[10]){starts=0 ends=9 steps=4}->f32[3]"},
+        {"v1 slice(x:f32[10]){starts=0 ends=10 steps=4}->f32[3]",
+         "v1 slice(x:f32[10]){starts=0 ends=9 steps=4}->f32[3]"},
         {"v1 slice(x:f32[4]){starts=-1 ends=-9223372036854775808 steps=-1}->f32[4]",
          "v1 slice(x:f32[4]){starts=100 ends=-5 steps=-1 axes=-1}->f32[4]"},
         {"v1 pad(x:f32[2,3]){pads=1,2 axes=-1}->f32[2,6]", "v1 pad(x:f32[2,3]){pads=0,1,0,2}->f32[2,6]"},
-        {"v1 split(x:f32[6]){num_outputs=2}->f32[3],f32[3]", "v1 split(x:f32[6]){split=3,3 axis=-1}->f32[3],f32[3]"},
+        {"v1 split(x:f32[6]){num_outputs=2}->f32[3],f32[3]",
+         "v1 split(x:f32[6]){split=3,3 axis=-1}->f32[3],f32[3]"},
         {"v1 squeeze(x:f32[1,3,1])->f32[3]", "v1 squeeze(x:f32[1,3,1]){axes=-1,0}->f32[3]"},
         {"v1 expand(x:f32[3,1]){shape=4}->f32[3,4]", "v1 expand(x:f32[3,1]){shape=1,4}->f32[3,4]"},
-        {"v1 gemm(x:f32[2,3],y:f32[3,4]){beta=0x1p-1}->f32[2,4]", "v1 gemm(x:f32[2,3],y:f32[3,4]){beta=7}->f32[2,4]"},
+        {"v1 gemm(x:f32[2,3],y:f32[3,4]){beta=0x1p-1}->f32[2,4]",
+         "v1 gemm(x:f32[2,3],y:f32[3,4]){beta=7}->f32[2,4]"},
         {"v1 einsum(x:f32[2,3],y:f32[3,4]){equation=' xy , yz '}->f32[2,4]",
          "v1 einsum(x:f32[2,3],y:f32[3,4]){equation='ij,jk->ik'}->f32[2,4]"},
         {"v1 cast(x:f32[2]){to=7 saturate=0 round_mode=down}->i64[2]", "v1 cast(x:f32[2]){to=7}->i64[2]"},
         {"v1 resize(x:f32[1,1,2,2]){scales=2,3 axes=2,-1}->f32[1,1,4,6]",
          "v1 resize(x:f32[1,1,2,2]){scales=1,1,2,3 cubic_coeff_a=-0.5 extrapolation_value=7}->f32[1,1,4,6]"},
-        {"v1 resize(x:f32[1,1,2,2]){sizes=4 axes=2}->f32[1,1,4,2]", "v1 resize(x:f32[1,1,2,2]){sizes=1,1,4,2}->f32[1,1,4,2]"},
+        {"v1 resize(x:f32[1,1,2,2]){sizes=4 axes=2}->f32[1,1,4,2]",
+         "v1 resize(x:f32[1,1,2,2]){sizes=1,1,4,2}->f32[1,1,4,2]"},
         {"v1 quantize_linear(x:f32[2,3],y:f32[],z:i8[]){axis=0}->i8[2,3]",
          "v1 quantize_linear(x:f32[2,3],y:f32[],z:i8[]){output_dtype=3}->i8[2,3]"},
         {"v1 gru(x:f32[5,2,3],y:f32[1,12,3],z:f32[1,12,4])->f32[5,1,2,4]",
-         "v1 gru(x:f32[5,2,3],y:f32[1,12,3],z:f32[1,12,4]){hidden_size=4 activations=Sigmoid,Tanh}->f32[5,1,2,4]"},
+         "v1 gru(x:f32[5,2,3],y:f32[1,12,3],z:f32[1,12,4]){hidden_size=4 "
+         "activations=Sigmoid,Tanh}->f32[5,1,2,4]"},
         {"v1 wf.attention(x:f32[2,4],y:f32[2,4],z:f32[2,4]){scale=1 q_perm=0,1}->f32[2,4]",
          "v1 wf.attention(x:f32[2,4],y:f32[2,4],z:f32[2,4]){scale=0x1p+0}->f32[2,4]"},
         {"v1 relu(x:f32[2])+add@1(y:f32[2])->f32[2]", "v1 relu(x:f32[2])+add(q:f32[2])->f32[2]"},
-        {"v1 relu(x:f32[2])+max@2(y:f32[2],z:f32[1])->f32[2]", "v1 relu(x:f32[2])+max(q:f32[2],z:f32[1])->f32[2]"},
+        {"v1 relu(x:f32[2])+max@2(y:f32[2],z:f32[1])->f32[2]",
+         "v1 relu(x:f32[2])+max(q:f32[2],z:f32[1])->f32[2]"},
         {"v1 trilu(x:f32[2,2])->f32[2,2]", "v1 trilu(x:f32[2,2]){k=0}->f32[2,2]"},
         {"v1 flatten(x:f32[2,3,4]){axis=-1}->f32[6,4]", "v1 flatten(x:f32[2,3,4]){axis=2}->f32[6,4]"},
-        {"v1 one_hot(x:i64[3],_,z:f32[2]){axis=-2 depth=4}->f32[4,3]", "v1 one_hot(x:i64[3],_,z:f32[2]){axis=0 depth=4}->f32[4,3]"},
+        {"v1 one_hot(x:i64[3],_,z:f32[2]){axis=-2 depth=4}->f32[4,3]",
+         "v1 one_hot(x:i64[3],_,z:f32[2]){axis=0 depth=4}->f32[4,3]"},
     };
     for (size_t i = 0; i < WF_COUNT_OF(pairs); i++) {
         const wf_problem_t *left = parse(*state, pairs[i][0]);
@@ -177,7 +189,8 @@ static void test_differences(void **state)
          "v1 average_pool(x:f32[1,1,5]){kernel=3 pads=1,1 count_include_pad=1}->f32[1,1,5]"},
         {"v1 average_pool(x:f32[1,1,6]){kernel=3 str=2 pads=1,1 ceil_mode=1 count_include_pad=1}->f32[1,1,4]",
          "v1 average_pool(x:f32[1,1,6]){kernel=3 str=2 pads=1,2 count_include_pad=1}->f32[1,1,4]"},
-        {"v1 resize(x:f32[1,1,4,4]){scales=1,1,0.6,0.6}->f32[1,1,2,2]", "v1 resize(x:f32[1,1,4,4]){sizes=1,1,2,2}->f32[1,1,2,2]"},
+        {"v1 resize(x:f32[1,1,4,4]){scales=1,1,0.6,0.6}->f32[1,1,2,2]",
+         "v1 resize(x:f32[1,1,4,4]){sizes=1,1,2,2}->f32[1,1,2,2]"},
         {"v1 cast(x:f32[2]){to=17 saturate=0}->f8e4m3fn[2]", "v1 cast(x:f32[2]){to=17}->f8e4m3fn[2]"},
         {"v1 max_pool(x:f32[1,1,4]){kernel=2 storage_order=1}->f32[1,1,3],i64[1,1,3]",
          "v1 max_pool(x:f32[1,1,4]){kernel=2}->f32[1,1,3],i64[1,1,3]"},
@@ -228,7 +241,8 @@ static void test_refusals(void **state)
         {"v1 add(x:f32[2],y:f32[3])->f32[2]", "does not broadcast"},
         {"v1 einsum(x:f32[2]){equation='i->i}->f32[2]", "expected a closing quote"},
         {"v1 einsum(x:f32[2]){equation='\\zz'}->f32[2]", "expected two hexadecimal digits"},
-        {"v1 constant_of_shape(){shape=1 value=f32[1]:00}->f32[1]", "expected the bytes of the tensor"},
+        {"v1 constant_of_shape(){shape=1 value=f32[1]:00}->f32[1]", "expected two hexadecimal digits"},
+        {"v1 constant_of_shape(){shape=1 value=f32[1000]:00}->f32[1]", "expected the bytes of the tensor"},
         {"v1 constant_of_shape(){shape=1 value=f32[1]:0000008g}->f32[1]", "expected two hexadecimal digits"},
         {"v1 reshape(x:f32[2,3],y:i64[2])->f32[3,3]", "the output has other elements than the input"},
         {"v1 reshape(x:f32[2,3],y:i64[2])+relu->f32[3,2]", "the shape depends on the value of input 1"},
@@ -318,7 +332,8 @@ static void test_costs(void **state)
         {"v1 transpose(x:i4[3])->i4[3]", 0, 2 + 2},
         {"v1 add(x:f32[4],y:f32[4])+mul(x:f32[1]const)->f32[4]", 8, 4 * (4 + 4 + 1 + 4)},
         {"v1 max(x:f32[4],y:f32[4],z:f32[4])->f32[4]", 8, 4 * 16},
-        {"v1 wf.attention(x:f32[1,8,2,4],y:f32[1,6,2,4],z:f32[1,6,2,3]){k_perm=0,2,1,3 q_perm=0,2,1,3 scale=1 "
+        {"v1 wf.attention(x:f32[1,8,2,4],y:f32[1,6,2,4],z:f32[1,6,2,3]){k_perm=0,2,1,3 q_perm=0,2,1,3 "
+         "scale=1 "
          "v_perm=0,2,1,3}->f32[1,2,8,3]",
          2.0 * 2 * 8 * 6 * 4 + 6 * 2 * 8 * 6 + 2.0 * 2 * 8 * 3 * 6, 4 * (64 + 48 + 36 + 48)},
         {"v1 lstm(x:f32[5,2,3],y:f32[1,16,3],z:f32[1,16,4])->f32[5,1,2,4]", 2.0 * 5 * 2 * (48 + 64),
@@ -328,7 +343,8 @@ static void test_costs(void **state)
     for (size_t i = 0; i < WF_COUNT_OF(costs); i++) {
         const wf_problem_t *problem = parse(*state, costs[i].text);
         if (wf_problem_flops(problem) != costs[i].flops || wf_problem_bytes(problem) != costs[i].bytes) {
-            fail_msg("%s: %g operations, %g bytes", costs[i].text, wf_problem_flops(problem), wf_problem_bytes(problem));
+            fail_msg("%s: %g operations, %g bytes", costs[i].text, wf_problem_flops(problem),
+                     wf_problem_bytes(problem));
         }
     }
 }
@@ -415,8 +431,9 @@ static void put_window_root(maker_t *self)
 
 static void put_movement_root(maker_t *self)
 {
-    static const char *const names[] = {"slice", "pad",     "reduce_mean", "transpose", "unsqueeze", "split",
-                                        "softmax", "gather", "resize",     "flatten",   "tile",      "expand"};
+    static const char *const names[] = {"slice",     "pad",     "reduce_mean", "transpose",
+                                        "unsqueeze", "split",   "softmax",     "gather",
+                                        "resize",    "flatten", "tile",        "expand"};
     size_t kind = (size_t)pick(self, 0, (int64_t)WF_COUNT_OF(names) - 1);
     uint32_t rank = (uint32_t)pick(self, 1, 4);
     wf_type_t type = random_type(self, rank);
@@ -429,7 +446,8 @@ static void put_movement_root(maker_t *self)
     case 0:
         wf_text_puts(&self->text, "axes=");
         for (int64_t i = 0; i < cut; i++) {
-            wf_text_printf(&self->text, i > 0 ? ",%lld" : "%lld", (long long)(pick(self, 0, 1) == 0 ? i : i - (int64_t)rank));
+            wf_text_printf(&self->text, i > 0 ? ",%lld" : "%lld",
+                           (long long)(pick(self, 0, 1) == 0 ? i : i - (int64_t)rank));
         }
         put_list(self, "starts", cut, -9, 9);
         put_list(self, "ends", cut, -9, 9);
@@ -454,7 +472,8 @@ static void put_movement_root(maker_t *self)
         break;
     case 4:
         wf_text_puts(&self->text, "axes=");
-        wf_text_printf(&self->text, "%lld,%lld", (long long)pick(self, -(int64_t)rank - 2, rank + 1), (long long)pick(self, 0, rank + 1));
+        wf_text_printf(&self->text, "%lld,%lld", (long long)pick(self, -(int64_t)rank - 2, rank + 1),
+                       (long long)pick(self, 0, rank + 1));
         break;
     case 5:
         wf_text_printf(&self->text, "axis=%lld num_outputs=1", (long long)pick(self, -(int64_t)rank, last));
@@ -477,7 +496,8 @@ static void put_movement_root(maker_t *self)
     case 11:
         wf_text_puts(&self->text, "shape=");
         for (uint32_t i = 0; i < rank; i++) {
-            wf_text_printf(&self->text, i > 0 ? ",%lld" : "%lld", (long long)(type.dims[i] == 1 ? pick(self, 0, 3) : 1));
+            wf_text_printf(&self->text, i > 0 ? ",%lld" : "%lld",
+                           (long long)(type.dims[i] == 1 ? pick(self, 0, 3) : 1));
         }
         break;
     default:
@@ -488,8 +508,9 @@ static void put_movement_root(maker_t *self)
 
 static void put_stages(maker_t *self)
 {
-    static const char *const stages[] = {"+relu", "+add(a:f32[1]const)", "+sub@1(a:f32[])", "+mul@0&1", "+elu{alpha=0.3}",
-                                         "+clip{min=-1 max=6}", "+max@1(a:f32[1],b:f32[])", "+where@1(c:bool[],d:f32[])"};
+    static const char *const stages[] = {
+        "+relu",           "+add(a:f32[1]const)", "+sub@1(a:f32[])",          "+mul@0&1",
+        "+elu{alpha=0.3}", "+clip{min=-1 max=6}", "+max@1(a:f32[1],b:f32[])", "+where@1(c:bool[],d:f32[])"};
     for (int64_t count = pick(self, 0, 3); count > 0; count--) {
         wf_text_puts(&self->text, stages[pick(self, 0, (int64_t)WF_COUNT_OF(stages) - 1)]);
     }
@@ -502,7 +523,9 @@ static bool complete(maker_t *self, wf_arena_t *arena)
     size_t length = self->text.length;
     wf_text_puts(&self->text, "->str[12345]");
     wf_status_t status = wf_problem_parse(wf_text_cstr(&self->text), self->text.length, arena, &problem);
-    assert_int_equal(wf_status_code(status), WF_CODE_MODEL_INVALID);
+    if (wf_status_code(status) != WF_CODE_MODEL_INVALID) {
+        fail_msg("%s: %s", wf_text_cstr(&self->text), wf_status_message(status));
+    }
     const char *said = strstr(wf_status_message(status), "str[12345], it is ");
     char output[256] = "";
     if (said != NULL) {
@@ -530,7 +553,8 @@ static void check_round_trip(maker_t *self, wf_arena_t *arena)
                                        .operand_count = stage->operand_count};
     }
     const wf_problem_t *made;
-    wf_assert_ok(wf_problem_make(parts, first->stage_count, first->outputs, first->output_count, arena, &made));
+    wf_assert_ok(
+        wf_problem_make(parts, first->stage_count, first->outputs, first->output_count, arena, &made));
     assert_string_equal(made->text, first->text);
     assert_true(wf_problem_flops(first) >= 0 && isfinite(wf_problem_flops(first)));
 }

@@ -57,14 +57,18 @@ static panel panel_at(const panel_list *l, int64_t index)
 /* A dimension cut into `count` blocks of `size` units, the last one shorter. */
 typedef struct blocking {
     int64_t count, size;
+    int64_t
+        size_max; /* of this and of every smaller extent with the same limit, whose even size may be larger */
 } blocking;
 
 /* As few blocks of at most about `limit` as possible, of even size in steps of `step`. */
 static blocking blocks_of(int64_t extent, int64_t limit, int64_t step)
 {
-    const int64_t count = wf_i_ceil_div(extent, limit > step ? limit : step);
+    const int64_t most = wf_i_max(limit, step);
+    const int64_t count = wf_i_ceil_div(extent, most);
     const int64_t size = wf_i_round_up(wf_i_ceil_div(extent, count), step);
-    return (blocking){wf_i_ceil_div(extent, size), size};
+    return (blocking){wf_i_ceil_div(extent, size), size,
+                      wf_i_min(wf_i_round_up(most, step), wf_i_round_up(extent, step))};
 }
 
 /* The depth: `taps` stretches of `k` consecutive elements of A. A pass is whole taps or a part of one. */
@@ -169,20 +173,20 @@ static workspace_layout workspace_of(const wf_gemm_shape *s, const wf_gemm_plan 
     const item_grid g = grid_of(s, plan);
     const int64_t elem = (int64_t)sizeof(float);
     /* A block of panels may end in one that is a vector wider. */
-    const int64_t columns = (g.n.size * plan->panel_vectors + 1) * WF_VLEN;
+    const int64_t columns = (g.n.size_max * plan->panel_vectors + 1) * WF_VLEN;
     workspace_layout w = {0};
     size_t at = 0;
-    w.rows = take(&at, d.taps * g.m.size * (int64_t)sizeof(float *));
-    w.panels = take(&at, g.n.size * (int64_t)sizeof(panel_ref));
+    w.rows = take(&at, d.taps * g.m.size_max * (int64_t)sizeof(float *));
+    w.panels = take(&at, g.n.size_max * (int64_t)sizeof(panel_ref));
     if (s->a_kind == WF_GEMM_A_CONV) {
         w.taps = take(&at, d.taps * (int64_t)sizeof(int64_t));
         w.zeros = take(&at, d.k * elem);
         if (plan->merge_kw)
-            w.patches = take(&at, g.m.size * d.taps * d.k * elem);
+            w.patches = take(&at, g.m.size_max * d.taps * d.k * elem);
     }
     if (plan->pack_a || s->a_kind == WF_GEMM_A_COLUMNS) {
-        w.a = take(&at, g.m.size * packed_a_stride(&d) * elem);
-        w.a_rows = take(&at, g.m.size * (int64_t)sizeof(float *));
+        w.a = take(&at, g.m.size_max * packed_a_stride(&d) * elem);
+        w.a_rows = take(&at, g.m.size_max * (int64_t)sizeof(float *));
     }
     if (s->b_kind != WF_GEMM_B_PACKED) {
         const int all = plan->pack_b || s->b_kind == WF_GEMM_B_COLUMNS;
@@ -190,7 +194,7 @@ static workspace_layout workspace_of(const wf_gemm_shape *s, const wf_gemm_plan 
         w.b = take(&at, width * d.pass_taps * d.pass_k * elem);
     }
     if (d.passes > 1)
-        w.partial = take(&at, columns * g.m.size * elem);
+        w.partial = take(&at, columns * g.m.size_max * elem);
     w.bytes = at;
     return w;
 }
@@ -292,10 +296,10 @@ static void gemm_pack_b(const wf_gemm_shape *s, const wf_gemm_plan *plan, const 
 static size_t gemm_packed_at(const wf_gemm_shape *s, const wf_gemm_plan *plan, int64_t i, int64_t j)
 {
     const panel_list l = panels_of(s, plan);
-    /* The panel of a vector is not simply its quotient by the width: the last ones differ. */
+    /* A wider last panel lies before the quotient, two narrower ones behind it. */
     int64_t index = wf_i_min(j / WF_VLEN / l.width, l.count - 1);
-    while (panel_at(&l, index).first * WF_VLEN > j)
-        index--;
+    if (j / WF_VLEN >= panel_at(&l, index).first + panel_at(&l, index).width)
+        index++;
     const panel p = panel_at(&l, index);
     return (size_t)(p.first * WF_VLEN * s->k + i * p.width * WF_VLEN + j - p.first * WF_VLEN);
 }

@@ -110,7 +110,7 @@ typedef size_t wf_gemm_plan_list_fn(const wf_gemm_shape *shape, const wf_gemm_ca
 /* Number of items of the whole batch. */
 typedef int64_t wf_gemm_item_count_fn(const wf_gemm_shape *shape, const wf_gemm_plan *plan);
 
-/* Bytes of workspace for one thread, a multiple of 64. */
+/* Bytes of workspace for one thread, a multiple of 64; never less than for the same shape with fewer rows. */
 typedef size_t wf_gemm_workspace_bytes_fn(const wf_gemm_shape *shape, const wf_gemm_plan *plan);
 
 /* Floats of the packed B of one product. */

@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli.h"
+#include "output_path.h"
+
+/* Budgets of --effort 0 to 5, in seconds. */
+static const double effort_s[] = {10, 30, 60, 120, 300, 900};
+
+typedef struct live {
+    const cli_options_t *options;
+    FILE *events; /* NULL: none */
+    bool terminal, open;
+    double last_line_s;
+    char stage[120];
+    double best_ns;
+} live_t;
+
+static const char *const kind_names[] = {"stage", "default", "timing", "trial", "incumbent", "fault", "note"};
+
+static void write_event(live_t *live, const wf_tune_event_t *e)
+{
+    if (live->events == NULL)
+        return;
+    json_t *row =
+        json_pack("{s:s s:s s:f s:f s:f s:I s:I}", "event", kind_names[e->kind], "text",
+                  e->text != NULL ? e->text : "", "elapsed_s", e->elapsed_s, "budget_s", e->budget_s,
+                  "value_ns", e->value_ns, "done", (json_int_t)e->done, "total", (json_int_t)e->total);
+    if (row != NULL)
+        (void)json_dumpf(row, live->events, JSON_COMPACT);
+    (void)fputc('\n', live->events);
+    (void)fflush(live->events);
+    json_decref(row);
+}
+
+static void clear_line(live_t *live)
+{
+    if (live->open)
+        (void)fprintf(stderr, "\r\033[K");
+    live->open = false;
+}
+
+/* The one line that is refreshed on a terminal. */
+static void refresh(live_t *live, const wf_tune_event_t *e)
+{
+    enum { CELLS = 24 };
+    char bar[CELLS + 1], best[40] = "", part[60] = "";
+    int filled = e->budget_s > 0 ? (int)(CELLS * e->elapsed_s / e->budget_s) : 0;
+    for (int i = 0; i < CELLS; i++)
+        bar[i] = i < filled ? '#' : '.';
+    bar[CELLS] = '\0';
+    if (live->best_ns > 0)
+        (void)cli_time_text(live->best_ns, best, sizeof best);
+    if (e->total > 0)
+        (void)snprintf(part, sizeof part, " %llu/%llu", (unsigned long long)e->done,
+                       (unsigned long long)e->total);
+    (void)fprintf(stderr, "\r\033[K[%s] %3.0f/%.0f s  %s%s%s%s", bar, e->elapsed_s, e->budget_s, live->stage,
+                  part, best[0] != '\0' ? "  best " : "", best);
+    live->open = true;
+}
+
+static bool on_event(void *self, const wf_tune_event_t *e)
+{
+    live_t *live = self;
+    char time[40];
+    write_event(live, e);
+    if (e->kind == WF_TUNE_STAGE)
+        (void)snprintf(live->stage, sizeof live->stage, "%s", e->text);
+    if (e->kind == WF_TUNE_DEFAULT || e->kind == WF_TUNE_INCUMBENT)
+        live->best_ns = e->value_ns;
+    if (live->options->quiet)
+        return cli_stop_asked();
+    double left = e->budget_s - e->elapsed_s;
+    bool line = true;
+    switch (e->kind) {
+    case WF_TUNE_STAGE:
+        clear_line(live);
+        (void)fprintf(stderr, "%6.1f s  %s\n", e->elapsed_s, e->text);
+        break;
+    case WF_TUNE_DEFAULT:
+        clear_line(live);
+        (void)fprintf(stderr, "%6.1f s  default engine ready in %.0f s%s%s; %.0f s of tuning to go\n",
+                      e->elapsed_s, e->elapsed_s, e->value_ns > 0 ? ", " : "",
+                      e->value_ns > 0 ? cli_time_text(e->value_ns, time, sizeof time) : "",
+                      left > 0 ? left : 0);
+        break;
+    case WF_TUNE_INCUMBENT:
+        clear_line(live);
+        (void)fprintf(stderr, "%6.1f s  best so far %s%s%s\n", e->elapsed_s,
+                      cli_time_text(e->value_ns, time, sizeof time),
+                      e->text != NULL && e->text[0] != '\0' ? ": " : "", e->text != NULL ? e->text : "");
+        break;
+    case WF_TUNE_FAULT:
+    case WF_TUNE_NOTE:
+        clear_line(live);
+        (void)fprintf(stderr, "%6.1f s  %s\n", e->elapsed_s, e->text);
+        break;
+    default:
+        line = false;
+    }
+    /* Logs of a build server get a sign of life every ten seconds, terminals a moving line. */
+    if (live->terminal)
+        refresh(live, e);
+    else if (!line && e->elapsed_s - live->last_line_s >= 10) {
+        (void)fprintf(stderr, "%6.1f s  %s: %llu of %llu; %.0f s left\n", e->elapsed_s, live->stage,
+                      (unsigned long long)e->done, (unsigned long long)e->total, left);
+        live->last_line_s = e->elapsed_s;
+    }
+    if (line)
+        live->last_line_s = e->elapsed_s;
+    return cli_stop_asked();
+}
+
+static double number(const json_t *report, const char *object, const char *key)
+{
+    return json_number_value(json_object_get(object != NULL ? json_object_get(report, object) : report, key));
+}
+
+static void print_summary(const char *path, const json_t *report)
+{
+    char before[40], after[40];
+    double ratio = number(report, NULL, "ratio");
+    const char *verdict = json_string_value(json_object_get(report, "verdict"));
+    (void)printf("%s: %s\n", path, verdict != NULL ? verdict : "written");
+    (void)printf("  default  %s\n",
+                 cli_time_text(number(report, "default", "median_ns"), before, sizeof before));
+    (void)printf("  written  %s", cli_time_text(number(report, "final", "median_ns"), after, sizeof after));
+    if (ratio > 0)
+        (void)printf("  (%.3f of the default, 95 %% between %.3f and %.3f)", ratio,
+                     number(report, NULL, "ratio_lo95"), number(report, NULL, "ratio_hi95"));
+    (void)printf("\n  timings  %.0f measured, %.0f reused from the database\n  time     %.1f s of %.0f s\n",
+                 number(report, "timings", "measured"), number(report, "timings", "reused"),
+                 number(report, NULL, "elapsed_s"), number(report, NULL, "budget_s"));
+    size_t index;
+    json_t *row;
+    json_array_foreach(json_object_get(report, "quarantined"), index, row)
+    {
+        char *text = json_dumps(row, JSON_COMPACT | JSON_ENCODE_ANY);
+        (void)printf("  put aside %s\n", text != NULL ? text : "?");
+        free(text);
+    }
+}
+
+/* The lock is what the engine carries. */
+static int write_lock(const cli_options_t *options, const char *engine_path)
+{
+    wf_engine_t *engine = NULL;
+    cli_error_t error = {0};
+    int code = cli_fail(options, wf_engine_open(engine_path, NULL, &engine));
+    if (code != 0)
+        return code;
+    const char *lock = wf_engine_facts(engine).lock;
+    bool ok = cli_write_file(options->lock, lock, strlen(lock), "", 0, &error);
+    wf_engine_close(engine);
+    return ok ? 0 : cli_fail_with(options, error.code, error.hint, "%s", error.message);
+}
+
+static int tune_model(const cli_options_t *options, cli_build_t *build, const char *path, live_t *live)
+{
+    wf_model_t *model = NULL;
+    wf_tune_result_t result = {0};
+    wf_tune_options_t tune = {.struct_bytes = sizeof tune,
+                              .build = build->options,
+                              .output_path = path,
+                              .force = options->force,
+                              .budget_s = options->budget_s,
+                              .timing_cache = options->timing_cache,
+                              .record = options->record,
+                              .fresh = options->fresh,
+                              .require_cached = options->require_cached,
+                              .seed = options->seed.value,
+                              .event = on_event,
+                              .event_self = live};
+    tune.build.progress = NULL;
+    if (tune.budget_s == 0 && options->effort.given)
+        tune.budget_s = effort_s[options->effort.value];
+    wf_status_t status = wf_model_open(options->arguments[0], wf_allocator_system(), &model);
+    if (wf_status_code(status) == WF_CODE_OK)
+        status = wf_tune(model, &tune, &result);
+    wf_model_close(model);
+    clear_line(live);
+    int code = wf_status_exit_code(status);
+    json_t *report = result.report_json != NULL ? json_loads(result.report_json, 0, NULL) : NULL;
+    bool written = code == 0 || code == 3 || code == 130;
+    if (written && report != NULL && options->lock != NULL && access(path, F_OK) == 0) {
+        int lock_code = write_lock(options, path);
+        if (lock_code != 0 && code == 0)
+            code = lock_code;
+    }
+    if (report != NULL && written) {
+        if (options->json) {
+            (void)json_object_set_new(report, "interrupted", json_boolean(code == 130));
+            code = cli_print_json(json_incref(report), code);
+            wf_status_free(status);
+        } else {
+            print_summary(path, report);
+            if (code == 130)
+                (void)fprintf(stderr, "interrupted; the best so far is written. The same command goes on "
+                                      "where this one stopped.\n");
+            wf_status_free(status);
+        }
+    } else {
+        code = cli_fail(options, status);
+    }
+    json_decref(report);
+    wf_tune_result_free(&result);
+    return code;
+}
+
+int cli_verb_tune(const cli_options_t *options)
+{
+    if (options->argument_count != 1)
+        return cli_fail_with(options, WF_CODE_USAGE, "wayfinder tune MODEL -o FILE --budget 90s",
+                             "tune takes one model");
+    if (options->effort.given && options->effort.value >= sizeof effort_s / sizeof effort_s[0]) {
+        return cli_fail_with(options, WF_CODE_USAGE, "give 0 to 5", "--effort %llu", options->effort.value);
+    }
+    if (options->lock != NULL && access(options->lock, F_OK) == 0 && !options->force) {
+        return cli_fail_with(options, WF_CODE_FILE_EXISTS, "give --force to replace it, or another name",
+                             "the lock %s exists", options->lock);
+    }
+    cli_build_t build;
+    char path[4096];
+    live_t live = {.options = options, .terminal = isatty(STDERR_FILENO) == 1 && getenv("NO_COLOR") == NULL};
+    cli_catch_signals();
+    int code = cli_output_path(options, path, sizeof path);
+    if (code != 0)
+        return code;
+    if (options->events != NULL && (live.events = fopen(options->events, "we")) == NULL) {
+        return cli_fail_with(options, WF_CODE_FILE_UNWRITABLE, "give a file that can be written",
+                             "cannot write %s: %s", options->events, strerror(errno));
+    }
+    code = cli_build_make(options, &build);
+    if (code == 0)
+        code = tune_model(options, &build, path, &live);
+    cli_build_free(&build);
+    if (live.events != NULL && fclose(live.events) != 0 && code == 0)
+        code = 10;
+    return code;
+}
