@@ -3,9 +3,10 @@
  *
  *   gemm_bench [--threads N] [--filter TEXT] [--cold] [--tune] [--rounds N]
  *
- * Every round times each program once for at least a millisecond, so that all see the same phases of the machine; the
- * table has the minimum over the rounds. --cold rotates the weights through copies of 48 MB in all. --tune also times
- * every listed plan and shows the best. Both sides run in one OpenMP pool: two spinning pools would stop each other.
+ * Every round times each program once for at least a millisecond, so that all see the same phases of the
+ * machine; the table has the minimum over the rounds. --cold rotates the weights through copies of 48 MB in
+ * all. --tune also times every listed plan and shows the best. Both sides run in one OpenMP pool: two
+ * spinning pools would stop each other.
  */
 #define _POSIX_C_SOURCE 200809L
 #include <omp.h>
@@ -24,15 +25,13 @@
 #include <dnnl.h>
 #endif
 
-enum {
-    COPIES_BYTES = 48 << 20
-};
+enum { COPIES_BYTES = 48 << 20 };
 
 typedef enum bench_kind {
-    BENCH_GEMM,     /* m n k, constant B */
-    BENCH_CONV,     /* square image and kernel */
-    BENCH_ATTN_QK,  /* m x k by (n x k) transposed, both activations, `count` heads */
-    BENCH_ATTN_PV   /* m x k by k x n, both activations, `count` heads */
+    BENCH_GEMM,    /* m n k, constant B */
+    BENCH_CONV,    /* square image and kernel */
+    BENCH_ATTN_QK, /* m x k by (n x k) transposed, both activations, `count` heads */
+    BENCH_ATTN_PV  /* m x k by k x n, both activations, `count` heads */
 } bench_kind;
 
 typedef struct bench_case {
@@ -178,8 +177,23 @@ static wf_gemm_shape shape_of(const bench_case *c)
     if (c->kind == BENCH_CONV) {
         const int in = c->size * c->step;
         s.m = (int64_t)c->size * c->size;
-        s.conv = (wf_gemm_conv){1, in, in, c->size, c->size, c->k, c->kernel, c->kernel, c->step, c->step, 1, 1,
-                                c->kernel / 2, c->kernel / 2, (int64_t)in * in * c->k, (int64_t)in * c->k, c->k};
+        s.conv = (wf_gemm_conv){1,
+                                in,
+                                in,
+                                c->size,
+                                c->size,
+                                c->k,
+                                c->kernel,
+                                c->kernel,
+                                c->step,
+                                c->step,
+                                1,
+                                1,
+                                c->kernel / 2,
+                                c->kernel / 2,
+                                (int64_t)in * in * c->k,
+                                (int64_t)in * c->k,
+                                c->k};
         s.a_kind = c->kernel == 1 && c->step == 1 ? WF_GEMM_A_ROWS : WF_GEMM_A_CONV;
     }
     if (c->kind == BENCH_ATTN_QK || c->kind == BENCH_ATTN_PV) {
@@ -188,6 +202,14 @@ static wf_gemm_shape shape_of(const bench_case *c)
         s.ldb = c->kind == BENCH_ATTN_QK ? c->k : c->n;
     }
     return s;
+}
+
+static wf_winograd_shape wino_shape_of(const bench_case *c)
+{
+    const int pad = c->kernel / 2;
+    const int64_t row = (int64_t)c->size * c->k;
+    return (wf_winograd_shape){1,   c->size, c->size,       c->size, c->size, c->k, c->n,
+                               pad, pad,     c->size * row, row,     c->k,    c->n};
 }
 
 static void own_prepare(own_run *r, const bench_case *c, const buffers *buf, wf_gemm_plan plan)
@@ -199,7 +221,8 @@ static void own_prepare(own_run *r, const bench_case *c, const buffers *buf, wf_
     if (r->shape.b_kind == WF_GEMM_B_PACKED) {
         r->stages[r->args.stage_count++] = (wf_ep_stage){WF_EP_ADD, WF_EP_COL, 0, 0, buf->bias, 0};
         if (c->residual)
-            r->stages[r->args.stage_count++] = (wf_ep_stage){WF_EP_ADD, WF_EP_FULL, 0, 0, buf->residual, c->n};
+            r->stages[r->args.stage_count++] =
+                (wf_ep_stage){WF_EP_ADD, WF_EP_FULL, 0, 0, buf->residual, c->n};
         r->stages[r->args.stage_count++] = (wf_ep_stage){WF_EP_RELU, WF_EP_NONE, 0, 0, NULL, 0};
         const int64_t taps = c->kind == BENCH_CONV ? c->kernel * c->kernel : 1;
         const wf_gemm_b_strides st = {taps * c->k, taps, c->kernel, 1};
@@ -218,6 +241,62 @@ static void own_prepare(own_run *r, const bench_case *c, const buffers *buf, wf_
     r->items = wf_gemm_avx2.item_count(&r->shape, &r->plan);
 }
 
+/* ---- Own Winograd kernels ---- */
+
+typedef struct wino_run {
+    wf_winograd_shape shape;
+    wf_winograd_plan plan;
+    wf_winograd_args args;
+    float *packed[64];
+    char *shared, *workspace;
+    size_t workspace_bytes;
+} wino_run;
+
+static void run_wino(void *arg, int copy)
+{
+    wino_run *r = arg;
+    wf_winograd_args args = r->args;
+    args.packed = r->packed[copy];
+    for (int phase = 0; phase < wf_winograd_avx2.phase_count(&r->plan); phase++) {
+        const int64_t items = wf_winograd_avx2.item_count(&r->shape, &r->plan, phase);
+        atomic_llong next = 0;
+#pragma omp parallel num_threads(threads)
+        {
+            char *ws = r->workspace + (size_t)omp_get_thread_num() * r->workspace_bytes;
+            for (int64_t i; (i = atomic_fetch_add(&next, 1)) < items;)
+                wf_winograd_avx2.item(&r->shape, &r->plan, &args, r->shared, ws, phase, i);
+        }
+    }
+}
+
+static bool wino_prepare(wino_run *r, const bench_case *c, const buffers *buf, const own_run *own,
+                         wf_winograd_plan plan)
+{
+    if (c->kind != BENCH_CONV || c->kernel != 3 || c->step != 1)
+        return false;
+    memset(r, 0, sizeof *r);
+    r->shape = wino_shape_of(c);
+    r->plan = plan;
+    r->args = (wf_winograd_args){buf->x, NULL, buf->y, own->args.stages, own->args.stage_count};
+    const wf_gemm_b_strides st = {9 * c->k, 9, 3, 1};
+    for (int i = 0; i < buf->copies; i++) {
+        r->packed[i] = floats(wf_winograd_avx2.packed_elems(&r->shape, &r->plan));
+        wf_winograd_avx2.pack(&r->shape, &r->plan, buf->b[i], &st, r->packed[i]);
+    }
+    r->workspace_bytes = wf_winograd_avx2.thread_bytes(&r->shape, &r->plan) + 4096;
+    r->workspace = (char *)floats(r->workspace_bytes * (size_t)threads / 4);
+    r->shared = (char *)floats(wf_winograd_avx2.shared_bytes(&r->shape, &r->plan) / 4 + 16);
+    return true;
+}
+
+static void wino_release(wino_run *r)
+{
+    for (int i = 0; i < 64; i++)
+        free(r->packed[i]);
+    free(r->workspace);
+    free(r->shared);
+}
+
 static void own_release(own_run *r)
 {
     for (int i = 0; i < 64; i++)
@@ -230,12 +309,12 @@ static void own_release(own_run *r)
 static dnnl_engine_t engine;
 static dnnl_stream_t stream;
 
-#define DNNL(call)                                                                                                     \
-    do {                                                                                                               \
-        if ((call) != dnnl_success) {                                                                                  \
-            fprintf(stderr, "failed: %s\n", #call);                                                                    \
-            exit(1);                                                                                                   \
-        }                                                                                                              \
+#define DNNL(call)                                  \
+    do {                                            \
+        if ((call) != dnnl_success) {               \
+            fprintf(stderr, "failed: %s\n", #call); \
+            exit(1);                                \
+        }                                           \
     } while (0)
 
 typedef struct dnnl_run {
@@ -311,9 +390,9 @@ static bool dnnl_prepare(dnnl_run *r, const bench_case *c, const buffers *buf, i
         DNNL(dnnl_memory_desc_init_by_tag(&b, 1, bd, dnnl_f32, dnnl_x));
         DNNL(dnnl_memory_desc_init_by_tag(&y, 4, yd, dnnl_f32, tag));
         dnnl_convolution_desc_t cd;
-        DNNL(dnnl_convolution_forward_desc_init(&cd, dnnl_forward_inference,
-                                                form == 2 ? dnnl_convolution_winograd : dnnl_convolution_direct, &x, &w,
-                                                &b, &y, step, pad, pad_r));
+        DNNL(dnnl_convolution_forward_desc_init(
+            &cd, dnnl_forward_inference, form == 2 ? dnnl_convolution_winograd : dnnl_convolution_direct, &x,
+            &w, &b, &y, step, pad, pad_r));
         if (dnnl_primitive_desc_create(&pd, &cd, attr, engine, NULL) != dnnl_success)
             return false;
     } else {
@@ -322,14 +401,19 @@ static bool dnnl_prepare(dnnl_run *r, const bench_case *c, const buffers *buf, i
         const dnnl_dims_t xd3 = {batch, c->m, c->k}, wd3 = {batch, c->k, c->n}, yd3 = {batch, c->m, c->n};
         const dnnl_dims_t xd2 = {c->m, c->k}, wd2 = {c->k, c->n}, yd2 = {c->m, c->n}, bd2 = {1, c->n};
         const dnnl_format_tag_t plain = fixed ? dnnl_abc : dnnl_ab;
-        const dnnl_format_tag_t w_plain = c->kind == BENCH_ATTN_QK ? dnnl_acb : c->kind == BENCH_ATTN_PV ? dnnl_abc : dnnl_ba;
+        const dnnl_format_tag_t w_plain = c->kind == BENCH_ATTN_QK   ? dnnl_acb
+                                          : c->kind == BENCH_ATTN_PV ? dnnl_abc
+                                                                     : dnnl_ba;
         if (form == 2 || (fixed && form == 1))
             return false;
-        DNNL(dnnl_memory_desc_init_by_tag(&x, nd, fixed ? xd3 : xd2, dnnl_f32, form == 1 ? dnnl_format_tag_any : plain));
+        DNNL(dnnl_memory_desc_init_by_tag(&x, nd, fixed ? xd3 : xd2, dnnl_f32,
+                                          form == 1 ? dnnl_format_tag_any : plain));
         DNNL(dnnl_memory_desc_init_by_tag(&xsrc, nd, fixed ? xd3 : xd2, dnnl_f32, plain));
-        DNNL(dnnl_memory_desc_init_by_tag(&w, nd, fixed ? wd3 : wd2, dnnl_f32, fixed ? w_plain : dnnl_format_tag_any));
+        DNNL(dnnl_memory_desc_init_by_tag(&w, nd, fixed ? wd3 : wd2, dnnl_f32,
+                                          fixed ? w_plain : dnnl_format_tag_any));
         DNNL(dnnl_memory_desc_init_by_tag(&wsrc, nd, fixed ? wd3 : wd2, dnnl_f32, w_plain));
-        DNNL(dnnl_memory_desc_init_by_tag(&y, nd, fixed ? yd3 : yd2, dnnl_f32, form == 1 ? dnnl_format_tag_any : plain));
+        DNNL(dnnl_memory_desc_init_by_tag(&y, nd, fixed ? yd3 : yd2, dnnl_f32,
+                                          form == 1 ? dnnl_format_tag_any : plain));
         DNNL(dnnl_memory_desc_init_by_tag(&b, 2, bd2, dnnl_f32, dnnl_ab));
         dnnl_matmul_desc_t md;
         DNNL(dnnl_matmul_desc_init(&md, &x, &w, fixed ? NULL : &b, &y));
@@ -380,6 +464,14 @@ static void dnnl_release(dnnl_run *r)
         dnnl_primitive_destroy(r->primitive);
 }
 #endif
+
+static void print_us(double us)
+{
+    if (us > 0)
+        printf(" %8.1f", us);
+    else
+        printf(" %8s", "-");
+}
 
 /* ---- Rounds ---- */
 
@@ -441,6 +533,9 @@ int main(int argc, char **argv)
     printf("%-34s %8s %8s", "layer", "own us", "of peak");
     if (tune)
         printf(" %8s %8s", "tuned us", "of peak");
+    printf(" %8s", "own wino");
+    if (tune)
+        printf(" %8s", "tuned");
 #ifdef WF_BENCH_DNNL
     printf(" %8s %8s %8s", "nhwc us", "any us", "wino us");
 #endif
@@ -452,10 +547,14 @@ int main(int argc, char **argv)
         const wf_gemm_shape s = shape_of(c);
         const int64_t taps = c->kind == BENCH_CONV ? c->kernel * c->kernel : 1;
         const int64_t batch = s.batch[1];
-        const size_t x_elems = c->kind == BENCH_CONV ? (size_t)s.conv.image_stride : (size_t)(batch * c->m * c->k);
+        const size_t x_elems =
+            c->kind == BENCH_CONV ? (size_t)s.conv.image_stride : (size_t)(batch * c->m * c->k);
         const size_t b_elems = (size_t)(batch * taps * c->k * c->n);
-        buffers buf = {.x = floats(x_elems), .y = floats((size_t)(batch * s.m * c->n)),
-                       .residual = floats((size_t)(s.m * c->n)), .bias = floats((size_t)c->n), .copies = 1};
+        buffers buf = {.x = floats(x_elems),
+                       .y = floats((size_t)(batch * s.m * c->n)),
+                       .residual = floats((size_t)(s.m * c->n)),
+                       .bias = floats((size_t)c->n),
+                       .copies = 1};
         if (cold && s.b_kind == WF_GEMM_B_PACKED) {
             const size_t copies = COPIES_BYTES / (b_elems * sizeof(float)) + 1;
             buf.copies = copies > 64 ? 64 : (int)copies;
@@ -463,10 +562,18 @@ int main(int argc, char **argv)
         for (int j = 0; j < buf.copies; j++)
             buf.b[j] = floats(b_elems);
         own_run own, best;
+        wino_run wino, best_wino;
         program programs[8] = {{0}};
         int count = 0;
+        int tuned_at = -1;
         own_prepare(&own, c, &buf, wf_gemm_avx2.plan_default(&s, &caches, threads));
         programs[count++] = (program){"own", run_own, &own, 0};
+        int wino_at = -1, best_wino_at = -1;
+        const wf_winograd_shape ws = wino_shape_of(c);
+        if (wino_prepare(&wino, c, &buf, &own, wf_winograd_avx2.plan_default(&ws, &caches, threads))) {
+            wino_at = count;
+            programs[count++] = (program){"wino", run_wino, &wino, 0};
+        }
         if (tune) {
             wf_gemm_plan plans[WF_GEMM_PLANS_MAX];
             const size_t plan_count = wf_gemm_avx2.plan_list(&s, &caches, threads, plans, WF_GEMM_PLANS_MAX);
@@ -484,7 +591,31 @@ int main(int argc, char **argv)
                 own_release(&r);
             }
             own_prepare(&best, c, &buf, best_plan);
+            tuned_at = count;
             programs[count++] = (program){"tuned", run_own, &best, 0};
+            wf_winograd_plan wino_plans[WF_WINOGRAD_PLANS_MAX];
+            size_t wino_count = 0;
+            if (wino_at >= 0)
+                wino_count =
+                    wf_winograd_avx2.plan_list(&ws, &caches, threads, wino_plans, WF_WINOGRAD_PLANS_MAX);
+            wf_winograd_plan best_wino_plan = {0};
+            best_us = 1e30;
+            for (size_t j = 0; j < wino_count; j++) {
+                wino_run r;
+                wino_prepare(&r, c, &buf, &own, wino_plans[j]);
+                program p = {"plan", run_wino, &r, 0};
+                time_programs(&p, 1, rounds / 3 + 1, buf.copies);
+                if (p.best_us < best_us) {
+                    best_us = p.best_us;
+                    best_wino_plan = wino_plans[j];
+                }
+                wino_release(&r);
+            }
+            if (wino_count) {
+                wino_prepare(&best_wino, c, &buf, &own, best_wino_plan);
+                best_wino_at = count;
+                programs[count++] = (program){"tuned wino", run_wino, &best_wino, 0};
+            }
         }
 #ifdef WF_BENCH_DNNL
         dnnl_run dn[3];
@@ -501,14 +632,14 @@ int main(int argc, char **argv)
         const double flop = 2.0 * (double)(batch * s.m * c->n * c->k * taps);
         printf("%-34s %8.1f %8.3f", c->name, programs[0].best_us, flop / programs[0].best_us * 1e-3 / peak);
         if (tune)
-            printf(" %8.1f %8.3f", programs[1].best_us, flop / programs[1].best_us * 1e-3 / peak);
+            printf(" %8.1f %8.3f", programs[tuned_at].best_us,
+                   flop / programs[tuned_at].best_us * 1e-3 / peak);
+        print_us(wino_at < 0 ? 0 : programs[wino_at].best_us);
+        if (tune)
+            print_us(best_wino_at < 0 ? 0 : programs[best_wino_at].best_us);
 #ifdef WF_BENCH_DNNL
-        for (int form = 0; form < 3; form++) {
-            if (dn_at[form] < 0)
-                printf(" %8s", "-");
-            else
-                printf(" %8.1f", programs[dn_at[form]].best_us);
-        }
+        for (int form = 0; form < 3; form++)
+            print_us(dn_at[form] < 0 ? 0 : programs[dn_at[form]].best_us);
         if (dn_at[0] >= 0)
             printf("  %s", dn[0].impl);
         for (int form = 0; form < 3; form++)
@@ -516,12 +647,22 @@ int main(int argc, char **argv)
 #endif
         const wf_gemm_plan *pl = tune ? &best.plan : &own.plan;
         printf("  m%d n%d k%d v%d%s%s%s%s p%d\n", pl->m_block, pl->n_block, pl->k_block, pl->panel_vectors,
-               pl->m_outer ? " mo" : "", pl->pack_a ? " pa" : "", pl->pack_b ? " pb" : "", pl->merge_kw ? " kw" : "",
-               pl->prefetch);
+               pl->m_outer ? " mo" : "", pl->pack_a ? " pa" : "", pl->pack_b ? " pb" : "",
+               pl->merge_kw ? " kw" : "", pl->prefetch);
         fflush(stdout);
         own_release(&own);
         if (tune)
             own_release(&best);
+        if (wino_at >= 0)
+            wino_release(&wino);
+        if (best_wino_at >= 0) {
+            printf("    winograd: F(%d) block %d%s, m%d n%d k%d v%d%s p%d\n", best_wino.plan.tile,
+                   best_wino.plan.tile_block, best_wino.plan.phased ? " phased" : "",
+                   best_wino.plan.gemm.m_block, best_wino.plan.gemm.n_block, best_wino.plan.gemm.k_block,
+                   best_wino.plan.gemm.panel_vectors, best_wino.plan.gemm.m_outer ? " mo" : "",
+                   best_wino.plan.gemm.prefetch);
+            wino_release(&best_wino);
+        }
         free(buf.x);
         free(buf.y);
         free(buf.residual);

@@ -17,7 +17,8 @@ typedef enum wf_tune_event_kind {
     WF_TUNE_TRIAL,     /* a route was measured */
     WF_TUNE_INCUMBENT, /* the best route changed */
     WF_TUNE_FAULT,     /* a tactic crashed, hung or was refused: text says why */
-    WF_TUNE_NOTE
+    WF_TUNE_NOTE,
+    WF_TUNE_TICK /* nothing new: a sign of life and a chance to stop, several times a second */
 } wf_tune_event_kind_t;
 typedef struct wf_tune_event {
     wf_tune_event_kind_t kind;

@@ -19,7 +19,8 @@ typedef struct wf_accuracy {
     bool passed;
 } wf_accuracy_t;
 
-/* Compares two tensors of one type. rtol, atol are for `violations`; passed: no violation and no NaN
+/* Compares two tensors of one type. rtol, atol are for `violations`; of 16-bit floats one unit in the last
+ * place is always allowed, since a smaller bound would ask for equal bits. passed: no violation and no NaN
  * mismatch. */
 WF_API wf_accuracy_t wf_accuracy_compare(const wf_tensor_t *got, const wf_tensor_t *want, double rtol,
                                          double atol);

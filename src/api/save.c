@@ -13,7 +13,8 @@ static bool may_replace(const char *path)
 {
     char magic[sizeof WF_ENGINE_MAGIC - 1];
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (fd < 0) return access(path, F_OK) != 0;
+    if (fd < 0)
+        return access(path, F_OK) != 0;
     ssize_t got = read(fd, magic, sizeof magic);
     (void)close(fd);
     return got == 0 || (got == (ssize_t)sizeof magic && memcmp(magic, WF_ENGINE_MAGIC, sizeof magic) == 0);

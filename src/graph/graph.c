@@ -371,6 +371,27 @@ static wf_status_t order_insert(wf_graph_t *graph, wf_node_id id, wf_node_id bef
     return WF_OK;
 }
 
+/* Outputs that nobody wants but that stand before a wanted one get a value without uses, so that the first output always
+ * names the node and kernels always have a place to write. */
+static wf_status_t fill_output_gaps(wf_graph_t *graph, wf_node_t *node)
+{
+    uint32_t needed = 1;
+    const char *name = "unused";
+    for (uint32_t i = node->output_count; i-- > 0;) {
+        if (node->outputs[i] == WF_NO_VALUE) {
+            continue;
+        }
+        needed = WF_MAX(needed, i + 1);
+        name = wf_graph_value(graph, node->outputs[i])->name;
+    }
+    for (uint32_t i = 0; i < WF_MIN(needed, node->output_count); i++) {
+        if (node->outputs[i] == WF_NO_VALUE) {
+            WF_TRY(wf_graph_add_value(graph, name, NULL, &node->outputs[i]));
+        }
+    }
+    return WF_OK;
+}
+
 wf_status_t wf_graph_insert_node(wf_graph_t *graph, const wf_node_spec_t *spec, wf_node_id before,
                                  wf_node_id *out_node)
 {
@@ -381,6 +402,7 @@ wf_status_t wf_graph_insert_node(wf_graph_t *graph, const wf_node_spec_t *spec, 
         return WF_ERROR(MODEL_LIMIT, "graph has more than %u nodes", WF_NO_NODE);
     }
     WF_TRY(wf_node_make(graph, spec, &node));
+    WF_TRY(fill_output_gaps(graph, &node));
     for (uint32_t i = 0; i < node.output_count; i++) {
         bool repeated = false;
         for (uint32_t j = 0; j < i; j++) {

@@ -17,9 +17,9 @@ wf_status_t wf_onnx_tensor_check(const wf_pb_tensor_t *tensor, const wf_type_t *
 
 /* The elements, dense and aligned to the size of one (8 at most). They are a view of the file where they lie
  * there aligned. Raw data of a protobuf file begins at any byte: what is not aligned is copied into the
- * arena, and pages of a large source are given back, so that memory stays near one copy. Data in typed fields
- * is decoded into the arena. Nothing is done for tensors that nobody asks for. Never NULL on success.
- * MODEL_INVALID as above. */
+ * arena, and pages of a large source in a mapped file (`mapped`) are given back, so that memory stays near
+ * one copy. Data in typed fields is decoded into the arena. Nothing is done for tensors that nobody asks for.
+ * Never NULL on success. MODEL_INVALID as above. */
 wf_status_t wf_onnx_tensor_data(const wf_pb_tensor_t *tensor, const wf_type_t *type, bool mapped,
                                 wf_arena_t *arena, const void **out_data) WF_MUST_USE;
 

@@ -83,6 +83,14 @@ wf_status_t wf_wire_next(wf_wire_t *wire, wf_wire_field_t *out_field)
     }
 }
 
+/* A reader over a span; an absent one has no bytes. */
+static wf_wire_t wire_over(const uint8_t *start, wf_span_t span)
+{
+    static const uint8_t nothing[1];
+    return span.data != NULL ? (wf_wire_t){start, span.data, span.data + span.bytes}
+                             : (wf_wire_t){nothing, nothing, nothing};
+}
+
 /* ---- Table of messages ---- */
 
 typedef enum kind { K_INT, K_FLOAT, K_TEXT, K_ONE, K_INTS, K_TEXTS, K_MANY, K_NUMBERS, K_BLOBS } kind_t;
@@ -198,7 +206,7 @@ static wf_status_t next_known(wf_wire_t *wire, const struct message *message, wf
 
 static wf_status_t count_packed(const decoder_t *self, wf_span_t bytes, size_t *inout_count)
 {
-    wf_wire_t packed = {self->start, bytes.data, bytes.data + bytes.bytes};
+    wf_wire_t packed = wire_over(self->start, bytes);
     uint64_t ignored;
     while (packed.at < packed.end) {
         WF_TRY(read_varint(&packed, &ignored));
@@ -211,7 +219,7 @@ static wf_status_t count_packed(const decoder_t *self, wf_span_t bytes, size_t *
 static wf_status_t count_fields(const decoder_t *self, const struct message *message, wf_span_t bytes,
                                 size_t counts[ROWS_MAX])
 {
-    wf_wire_t wire = {self->start, bytes.data, bytes.data + bytes.bytes};
+    wf_wire_t wire = wire_over(self->start, bytes);
     wf_wire_field_t field;
     const row_t *row;
     for (;;) {
@@ -287,7 +295,7 @@ static wf_status_t store(const decoder_t *self, const row_t *row, const wf_wire_
         return decode(self, row->child, field->bytes, depth + 1, child);
     }
     case K_INTS: {
-        wf_wire_t packed = {self->start, field->bytes.data, field->bytes.data + field->bytes.bytes};
+        wf_wire_t packed = wire_over(self->start, field->bytes);
         uint64_t bits = field->bits;
         if (field->type == WF_WIRE_VARINT) {
             *(int64_t *)list_push(member, sizeof(int64_t)) = (int64_t)bits;
@@ -333,7 +341,7 @@ static wf_status_t decode(const decoder_t *self, int id, wf_span_t bytes, unsign
             memcpy((char *)out + row->offset, &list, sizeof list);
         }
     }
-    wf_wire_t wire = {self->start, bytes.data, bytes.data + bytes.bytes};
+    wf_wire_t wire = wire_over(self->start, bytes);
     wf_pb_head_t *head = out;
     for (;;) {
         wf_wire_field_t field;
@@ -362,9 +370,7 @@ wf_status_t wf_wire_decode(int message, wf_span_t bytes, wf_arena_t *arena, size
 
 void wf_numbers_init(wf_numbers_t *numbers, wf_span_t message, uint32_t number, wf_wire_type_t type)
 {
-    *numbers = (wf_numbers_t){.message = {message.data, message.data, message.data + message.bytes},
-                              .number = number,
-                              .type = type};
+    *numbers = (wf_numbers_t){.message = wire_over(message.data, message), .number = number, .type = type};
 }
 
 wf_status_t wf_numbers_next(wf_numbers_t *numbers, uint64_t *out_bits, bool *out_more)
@@ -385,7 +391,7 @@ wf_status_t wf_numbers_next(wf_numbers_t *numbers, uint64_t *out_bits, bool *out
         wf_wire_field_t field;
         WF_TRY(wf_wire_next(&numbers->message, &field));
         if (field.number == numbers->number && field.type == WF_WIRE_BYTES) {
-            *packed = (wf_wire_t){field.bytes.data, field.bytes.data, field.bytes.data + field.bytes.bytes};
+            *packed = wire_over(field.bytes.data, field.bytes);
         } else if (field.number == numbers->number) {
             *out_bits = field.bits;
             return WF_OK;
@@ -411,7 +417,7 @@ wf_status_t wf_numbers_count(wf_span_t message, uint32_t number, wf_wire_type_t 
 
 bool wf_numbers_packed(wf_span_t message, uint32_t number, wf_span_t *out_bytes)
 {
-    wf_wire_t wire = {message.data, message.data, message.data + message.bytes};
+    wf_wire_t wire = wire_over(message.data, message);
     bool found = false;
     while (wire.at < wire.end) {
         wf_wire_field_t field;

@@ -9,6 +9,7 @@
 #include "graph/pass.h"
 #include "tune/lock.h"
 #include "verify/interpret.h"
+#include "verify/numeric.h"
 #include "wayfinder/context.h"
 #include "wayfinder/version.h"
 
@@ -39,8 +40,25 @@ static wf_status_t open_backends(wf_job_t *job)
     return wf_backends_open(&job->cpu, &options, job->allocator, job->log, &job->backends);
 }
 
+/* Sub-byte and 8-bit float types have no kernels and no metric yet. */
+static wf_status_t check_types(const wf_graph_t *graph)
+{
+    for (size_t i = 0; i < graph->values.count; i++) {
+        const wf_value_t *value = wf_graph_value(graph, (wf_value_id)i);
+        bool live = value->is_input || value->is_output || value->use_count > 0;
+        if (!live || !value->type_known || wf_numeric_supports(value->type.dtype))
+            continue;
+        return wf_status_hinted(
+            WF_ERROR(MODEL_UNSUPPORTED, "value %s has the element type %s, which is not supported yet",
+                     value->name, wf_dtype_name(value->type.dtype)),
+            "export the model with f32, f16, bf16, f64, integers of 8 to 64 bits or bool");
+    }
+    return WF_OK;
+}
+
 static wf_status_t prepare_part(wf_job_t *job, wf_job_part_t *part, const wf_parallel_t *parallel)
 {
+    WF_TRY(check_types(part->reference));
     size_t pass_count;
     bool *disabled = NULL;
     (void)wf_passes(&pass_count);
@@ -110,9 +128,18 @@ wf_status_t wf_job_create(const wf_job_source_t *source, const wf_build_options_
     for (size_t i = 0; i < source->part_count; i++) {
         job->parts[i].reference = source->references[i];
         job->parts[i].graph = source->graphs[i];
-        job->parts[i].fixed = source->fixed != NULL ? source->fixed[i] : NULL;
     }
-    status = prepare_job(job, source, options);
+    for (size_t i = 0; status == WF_OK && i < source->part_count; i++) {
+        const wf_tensor_t *fixed = source->fixed != NULL ? source->fixed[i] : NULL;
+        size_t count = source->references[i]->inputs.count;
+        if (fixed == NULL)
+            continue;
+        status = wf_arena_alloc(&job->arena, count, sizeof *fixed, &job->parts[i].fixed);
+        if (status == WF_OK && count > 0)
+            memcpy(job->parts[i].fixed, fixed, count * sizeof *fixed);
+    }
+    if (status == WF_OK)
+        status = prepare_job(job, source, options);
     if (status == WF_OK)
         *out_job = job;
     else
@@ -127,17 +154,14 @@ static void free_tensors(wf_job_t *job, wf_tensor_t *tensors, size_t count)
     wf_free(job->allocator, tensors, count, sizeof *tensors);
 }
 
-static void drop_cached(wf_job_t *job, wf_job_part_t *part)
+static void drop_case(wf_job_t *job, const wf_graph_t *graph, wf_job_case_t *kept)
 {
-    if (part->reference == NULL)
-        return;
-    free_tensors(job, part->cached_inputs, part->reference->inputs.count);
-    if (part->cached_outputs != NULL) {
-        wf_interpret_free(job->allocator, part->cached_outputs, part->reference->outputs.count);
-        wf_free(job->allocator, part->cached_outputs, part->reference->outputs.count,
-                sizeof *part->cached_outputs);
+    free_tensors(job, kept->inputs, graph->inputs.count);
+    if (kept->outputs != NULL) {
+        wf_interpret_free(job->allocator, kept->outputs, graph->outputs.count);
+        wf_free(job->allocator, kept->outputs, graph->outputs.count, sizeof *kept->outputs);
     }
-    part->cached_inputs = part->cached_outputs = NULL;
+    *kept = (wf_job_case_t){0};
 }
 
 void wf_job_destroy(wf_job_t *job)
@@ -146,7 +170,8 @@ void wf_job_destroy(wf_job_t *job)
         return;
     for (size_t i = 0; i < job->part_count; i++) {
         wf_job_part_t *part = &job->parts[i];
-        drop_cached(job, part);
+        for (size_t k = 0; part->reference != NULL && k < WF_JOB_CASES_KEPT; k++)
+            drop_case(job, part->reference, &part->cases[k]);
         wf_space_destroy(part->space);
         wf_graph_destroy(part->graph);
         wf_graph_destroy(part->reference);
@@ -358,16 +383,12 @@ static void tell_reference_progress(void *self, size_t node, size_t node_count)
     }
 }
 
-/* Inputs and reference outputs for a seed, computed once. */
-static wf_status_t compute_wanted(wf_job_t *job, wf_job_part_t *part, uint64_t seed)
+static wf_status_t compute_case(wf_job_t *job, const wf_job_part_t *part, uint64_t seed, wf_job_case_t *kept)
 {
-    if (part->cached_outputs != NULL && part->cached_seed == seed)
-        return WF_OK;
-    drop_cached(job, part);
     const wf_graph_t *graph = part->reference;
-    WF_TRY(make_inputs(job, part, seed, &part->cached_inputs));
-    WF_TRY(
-        wf_alloc(job->allocator, graph->outputs.count, sizeof *part->cached_outputs, &part->cached_outputs));
+    kept->seed = seed;
+    WF_TRY(make_inputs(job, part, seed, &kept->inputs));
+    WF_TRY(wf_alloc(job->allocator, graph->outputs.count, sizeof *kept->outputs, &kept->outputs));
     wf_pool_t *pool = NULL;
     WF_TRY(wf_pool_create(job->cpu.thread_count, false, job->allocator, &pool));
     wf_parallel_t parallel = wf_pool_parallel(pool);
@@ -376,13 +397,36 @@ static wf_status_t compute_wanted(wf_job_t *job, wf_job_part_t *part, uint64_t s
                                       .progress = tell_reference_progress,
                                       .progress_self = &progress,
                                       .cancel = &progress.cancel};
-    wf_status_t status =
-        wf_interpret(graph, part->cached_inputs, job->allocator, &options, part->cached_outputs);
+    wf_status_t status = wf_interpret(graph, kept->inputs, job->allocator, &options, kept->outputs);
     wf_pool_destroy(pool);
-    part->cached_seed = seed;
-    if (status != WF_OK)
-        drop_cached(job, part);
     return status;
+}
+
+/* Inputs and reference outputs for a seed, computed once. */
+static wf_status_t find_case(wf_job_t *job, wf_job_part_t *part, uint64_t seed,
+                             const wf_job_case_t **out_case)
+{
+    for (size_t i = 0; i < WF_JOB_CASES_KEPT; i++) {
+        *out_case = &part->cases[i];
+        if (part->cases[i].outputs != NULL && part->cases[i].seed == seed)
+            return WF_OK;
+    }
+    wf_job_case_t *kept = &part->cases[part->next_case];
+    part->next_case = (part->next_case + 1) % WF_JOB_CASES_KEPT;
+    drop_case(job, part->reference, kept);
+    wf_status_t status = compute_case(job, part, seed, kept);
+    if (status != WF_OK)
+        drop_case(job, part->reference, kept);
+    *out_case = kept;
+    return status;
+}
+
+wf_status_t wf_job_reference(wf_job_t *job, uint64_t seed)
+{
+    const wf_job_case_t *unused;
+    for (size_t i = 0; i < job->part_count; i++)
+        WF_TRY(find_case(job, &job->parts[i], seed, &unused));
+    return WF_OK;
 }
 
 static wf_status_t report_output(json_t *report, size_t part, const char *name, const wf_accuracy_t *accuracy,
@@ -400,13 +444,13 @@ static wf_status_t report_output(json_t *report, size_t part, const char *name, 
     return row != NULL && json_array_append_new(report, row) == 0 ? WF_OK : wf_status_out_of_memory();
 }
 
-static wf_status_t compare_outputs(const wf_job_part_t *part, size_t index, const wf_tensor_t *got,
-                                   json_t *report)
+static wf_status_t compare_outputs(const wf_job_part_t *part, size_t index, const wf_job_case_t *wanted,
+                                   const wf_tensor_t *got, json_t *report)
 {
     wf_status_t status = WF_OK;
     for (size_t i = 0; i < part->reference->outputs.count; i++) {
         const wf_value_t *value = wf_graph_value(part->reference, part->reference->outputs.items[i]);
-        wf_accuracy_t accuracy = wf_accuracy_compare(&got[i], &part->cached_outputs[i], 0, 0);
+        wf_accuracy_t accuracy = wf_accuracy_compare(&got[i], &wanted->outputs[i], 0, 0);
         bool passed = wf_accuracy_gate(&accuracy, value->type.dtype);
         status = wf_status_join(status, report_output(report, index, value->name, &accuracy, passed));
         if (passed || status != WF_OK)
@@ -423,9 +467,12 @@ static wf_status_t compare_outputs(const wf_job_part_t *part, size_t index, cons
     return status;
 }
 
-static wf_status_t run_and_compare(wf_job_t *job, size_t index, const wf_engine_t *engine, json_t *report)
+static wf_status_t run_and_compare(wf_job_t *job, size_t index, const wf_engine_t *engine, uint64_t seed,
+                                   json_t *report)
 {
     wf_job_part_t *part = &job->parts[index];
+    const wf_job_case_t *wanted;
+    WF_TRY(find_case(job, part, seed, &wanted));
     size_t input_count = part->reference->inputs.count, output_count = part->reference->outputs.count;
     wf_tensor_t *got = NULL;
     const void **inputs = NULL;
@@ -436,7 +483,7 @@ static wf_status_t run_and_compare(wf_job_t *job, size_t index, const wf_engine_
     if (status == WF_OK)
         status = wf_alloc(job->allocator, output_count, sizeof *outputs, &outputs);
     for (size_t i = 0; status == WF_OK && i < output_count; i++) {
-        status = wf_tensor_make(&part->cached_outputs[i].type, job->allocator, &got[i]);
+        status = wf_tensor_make(&wanted->outputs[i].type, job->allocator, &got[i]);
         /* A step that writes nothing must not pass by chance. */
         if (status == WF_OK)
             memset(got[i].data, 0xff, (size_t)wf_type_bytes(&got[i].type));
@@ -444,14 +491,14 @@ static wf_status_t run_and_compare(wf_job_t *job, size_t index, const wf_engine_
             outputs[i] = got[i].data;
     }
     for (size_t i = 0; status == WF_OK && i < input_count; i++)
-        inputs[i] = part->cached_inputs[i].data;
+        inputs[i] = wanted->inputs[i].data;
     if (status == WF_OK)
         status = wf_context_create(engine, index, &context);
     if (status == WF_OK)
         status = wf_context_run(context, inputs, outputs);
     wf_context_destroy(context);
     if (status == WF_OK)
-        status = compare_outputs(part, index, got, report);
+        status = compare_outputs(part, index, wanted, got, report);
     wf_free(job->allocator, outputs, output_count, sizeof *outputs);
     wf_free(job->allocator, (void *)inputs, input_count, sizeof *inputs);
     free_tensors(job, got, output_count);
@@ -467,12 +514,11 @@ wf_status_t wf_job_check(wf_job_t *job, const void *engine_bytes, size_t engine_
                                    .allocator = job->allocator,
                                    .log = job->log};
     wf_engine_t *engine = NULL;
-    for (size_t i = 0; i < job->part_count; i++)
-        WF_TRY(compute_wanted(job, &job->parts[i], seed));
+    WF_TRY(wf_job_reference(job, seed));
     WF_TRY(wf_engine_open_bytes(engine_bytes, engine_length, &options, &engine));
     wf_status_t status = WF_OK;
     for (size_t i = 0; status == WF_OK && i < job->part_count; i++)
-        status = run_and_compare(job, i, engine, report);
+        status = run_and_compare(job, i, engine, seed, report);
     wf_engine_close(engine);
     return status;
 }

@@ -14,15 +14,21 @@
 #include "wayfinder/builder.h"
 #include "wayfinder/verify.h"
 
+/* Seeded inputs and the reference's outputs for them. */
+typedef struct wf_job_case {
+    uint64_t seed;
+    wf_tensor_t *inputs, *outputs; /* NULL: not computed */
+} wf_job_case_t;
+#define WF_JOB_CASES_KEPT 4u
+
 /* One specialisation. `reference` is the graph as imported; `graph` is rewritten by passes. */
 typedef struct wf_job_part {
     wf_graph_t *reference;
     wf_graph_t *graph;
     wf_tensor_t *fixed; /* one per input, data NULL when free; NULL when none is fixed */
     wf_space_t *space;
-    /* Seeded inputs and the reference's outputs for them, kept for the checks to come. */
-    uint64_t cached_seed;
-    wf_tensor_t *cached_inputs, *cached_outputs; /* NULL: not computed */
+    wf_job_case_t cases[WF_JOB_CASES_KEPT]; /* kept for the checks to come, the oldest is replaced */
+    size_t next_case;
 } wf_job_part_t;
 
 typedef struct wf_job {
@@ -45,7 +51,7 @@ typedef struct wf_job {
 /* What a job is made from; graphs are taken over, also on failure. */
 typedef struct wf_job_source {
     wf_graph_t **references, **graphs;
-    wf_tensor_t *const *fixed; /* per part, or NULL; tensors live as long as the job */
+    wf_tensor_t *const *fixed; /* per part, or NULL; copied, but data lives as long as the job */
     size_t part_count;
     const char *model_hash;
 } wf_job_source_t;
@@ -73,6 +79,9 @@ wf_status_t wf_job_routes_from_lock(wf_job_t *job, const char *lock, wf_route_t 
 wf_status_t wf_job_engine(wf_job_t *job, const wf_route_t *routes, const char *lock, uint8_t **out_bytes,
                           size_t *out_length) WF_MUST_USE;
 
+/* Computes inputs and reference outputs of a seed, every part, for checks to come. Slow: job->progress is
+ * called. INTERRUPTED when it asks to stop. */
+wf_status_t wf_job_reference(wf_job_t *job, uint64_t seed) WF_MUST_USE;
 /* Compares an engine with the reference on seeded inputs, every part. Fails closed. ACCURACY naming the worst
  * output; `report` (a JSON array, may be NULL) receives the metrics of each output. */
 wf_status_t wf_job_check(wf_job_t *job, const void *engine, size_t engine_bytes, uint64_t seed,

@@ -313,11 +313,11 @@ static wf_gemm_plan random_plan(wf_random_t *random, const wf_gemm_shape *s)
     wf_gemm_plan plan = {.m_block = range(random, 1, 60),
                          .n_block = range(random, 1, 150),
                          .k_block = range(random, 1, 120),
-                         .panel_vectors = (int8_t)range(random, 1, 3),
-                         .m_outer = (int8_t)range(random, 0, 1),
-                         .pack_a = (int8_t)range(random, 0, 1),
-                         .pack_b = (int8_t)range(random, 0, 1),
-                         .prefetch = (int8_t)range(random, 0, 2)};
+                         .panel_vectors = (int16_t)range(random, 1, 3),
+                         .m_outer = (int16_t)range(random, 0, 1),
+                         .pack_a = (int16_t)range(random, 0, 1),
+                         .pack_b = (int16_t)range(random, 0, 1),
+                         .prefetch = (int16_t)range(random, 0, 2)};
     plan.merge_kw = s->a_kind == WF_GEMM_A_CONV && s->conv.dilation_w == 1 &&
                     s->conv.pixel_stride == s->conv.channels && range(random, 0, 1);
     return plan;
@@ -337,6 +337,9 @@ static void run(const wf_gemm_kernels *kernels, problem *p, const wf_gemm_plan *
         args.b = packed.data;
     }
     const size_t bytes = kernels->workspace_bytes(s, plan);
+    wf_gemm_shape fewer_rows = *s;
+    for (fewer_rows.m = s->m - 1; fewer_rows.m > 0; fewer_rows.m -= 1 + s->m / 8)
+        assert_true(kernels->workspace_bytes(&fewer_rows, plan) <= bytes);
     assert_int_equal(bytes % 64, 0);
     const fence workspace = fence_new(bytes / sizeof(float));
     const int64_t items = kernels->item_count(s, plan);

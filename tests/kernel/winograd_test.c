@@ -274,12 +274,12 @@ static void test_random_problems(void **state)
                         }
                     }
                     plan.tile_block = range(&random, 1, 20);
-                    plan.phased = (int8_t)range(&random, 0, 1);
+                    plan.phased = range(&random, 0, 1);
                     plan.gemm.m_block = range(&random, 1, 30);
                     plan.gemm.n_block = range(&random, 1, 60);
                     plan.gemm.k_block = range(&random, 4, 60);
-                    plan.gemm.panel_vectors = (int8_t)range(&random, 1, 3);
-                    plan.gemm.m_outer = (int8_t)range(&random, 0, 1);
+                    plan.gemm.panel_vectors = (int16_t)range(&random, 1, 3);
+                    plan.gemm.m_outer = (int16_t)range(&random, 0, 1);
                 }
             }
         }

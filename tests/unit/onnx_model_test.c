@@ -11,6 +11,7 @@
 #include "onnx/wire.h"
 #include "support/cmocka_all.h"
 #include "support/onnx_writer.h"
+#include "support/temp_folder.h"
 
 static wf_onnx_model_t *open_writer(onnx_writer_t *writer)
 {
@@ -586,11 +587,11 @@ static void data_is_aligned_whatever_the_file_says(void **state)
 
 /* ---- Files ---- */
 
-static char folder[64];
+static char folder[1024];
 
 static const char *path_of(const char *name)
 {
-    static char path[256];
+    static char path[1200];
     snprintf(path, sizeof path, "%s/%s", folder, name);
     return path;
 }
@@ -606,19 +607,15 @@ static void write_file(const char *name, const void *data, size_t bytes)
 static int make_folder(void **state)
 {
     (void)state;
-    snprintf(folder, sizeof folder, "/tmp/wf_onnx_test_XXXXXX");
-    return mkdtemp(folder) == NULL;
+    wf_temp_folder_make(folder, sizeof folder);
+    return 0;
 }
 
 static int remove_folder(void **state)
 {
     (void)state;
-    static const char *const names[] = {"m.onnx", "data.bin", "link.bin", "sub/data.bin", "t.pb"};
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        (void)unlink(path_of(names[i]));
-    }
-    (void)rmdir(path_of("sub"));
-    return rmdir(folder);
+    wf_temp_folder_remove(folder);
+    return 0;
 }
 
 /* A model whose weights (4 floats) are at `offset` of `location`; empty texts are left out. */

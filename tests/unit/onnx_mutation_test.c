@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/compiler.h"
 #include "support/cmocka_all.h"
 #include "support/onnx_target.h"
 #include "support/random.h"
@@ -34,7 +35,7 @@ static uint8_t *mutate(wf_random_t *random, const uint8_t *data, size_t bytes, s
     for (uint64_t edits = 1 + wf_random_below(random, 4); edits > 0 && bytes > 0; edits--) {
         size_t at = (size_t)wf_random_below(random, bytes);
         size_t span = 1 + (size_t)wf_random_below(random, bytes - at);
-        switch (wf_random_below(random, 6)) {
+        switch (wf_random_below(random, 12)) { /* mostly changes that keep the lengths right */
         case 0:
             copy[at] ^= (uint8_t)(1u << wf_random_below(random, 8));
             break;
@@ -51,12 +52,21 @@ static uint8_t *mutate(wf_random_t *random, const uint8_t *data, size_t bytes, s
             memmove(copy + at, copy + at + span, bytes - at - span);
             bytes -= span;
             break;
-        default: /* a piece comes twice */
+        case 5: /* a piece comes twice */
             if (bytes + span <= capacity) {
                 memmove(copy + at + span, copy + at, bytes - at);
                 bytes += span;
             }
             break;
+        case 6: /* a piece comes from elsewhere */
+            span = WF_MIN(span, (size_t)8);
+            memmove(copy + at, copy + wf_random_below(random, bytes - span + 1), span);
+            break;
+        default: { /* a letter or a small number becomes another */
+            static const char letters[] = "xywbact01\1\2\3\5\6\7\10\11";
+            copy[at] = (uint8_t)letters[wf_random_below(random, sizeof letters)];
+            break;
+        }
         }
     }
     uint8_t *exact = malloc(bytes > 0 ? bytes : 1);

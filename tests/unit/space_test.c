@@ -322,7 +322,7 @@ static void random_fixture(wf_random_t *random, uint32_t nodes_max, fixture_t *f
     wf_text_t graph, script;
     wf_text_init(&graph, wf_allocator_system(), TEXT_MAX_BYTES);
     wf_text_init(&script, wf_allocator_system(), TEXT_MAX_BYTES);
-    random_graph(random, 1 + below(random, nodes_max), &graph);
+    random_graph(random, 1 + nodes_max / 2 + below(random, nodes_max / 2), &graph);
     random_script(random, &script);
     wf_assert_ok(
         fixture_open(fixture, wf_allocator_system(), wf_text_cstr(&graph), wf_text_cstr(&script), NULL));
@@ -336,7 +336,7 @@ static void solver_finds_the_least_of_all_routes(void **state)
     (void)state;
     wf_random_t random = wf_random_start(__func__, 11);
     uint64_t routes = 0, fused = 0, converted = 0;
-    for (uint32_t round = 0; round < 150; round++) {
+    for (uint32_t round = 0; round < 200; round++) {
         fixture_t fixture;
         random_fixture(&random, 7, &fixture);
         for (uint32_t draw = 0; draw < 2; draw++) {
@@ -365,7 +365,7 @@ static void solver_finds_the_least_of_all_routes(void **state)
     }
     printf("%llu routes, %llu fused groups and %llu other layouts in the best ones\n",
            (unsigned long long)routes, (unsigned long long)fused, (unsigned long long)converted);
-    assert_true(routes > 10000 && fused > 50 && converted > 50);
+    assert_true(routes > 5000 && fused > 50 && converted > 50);
 }
 
 static void random_costs_give_valid_routes(void **state)

@@ -90,7 +90,7 @@ static void write_log(void *self, wf_log_level_t level, const char *line)
 wf_log_t cli_log(const cli_options_t *options)
 {
     static const char *const names[] = {"error", "warn", "info", "debug"};
-    wf_log_level_t level = options->quiet ? WF_LOG_ERROR : options->verbose ? WF_LOG_DEBUG : WF_LOG_WARN;
+    wf_log_level_t level = options->quiet ? WF_LOG_ERROR : options->verbose ? WF_LOG_INFO : WF_LOG_WARN;
     const char *wanted = getenv("WAYFINDER_LOG");
     for (int i = 0; wanted != NULL && i < 4; i++) {
         if (strcmp(wanted, names[i]) == 0)

@@ -19,7 +19,7 @@ typedef struct live {
     double best_ns;
 } live_t;
 
-static const char *const kind_names[] = {"stage", "default", "timing", "trial", "incumbent", "fault", "note"};
+static const char *const kind_names[] = {"stage", "default", "timing", "trial", "incumbent", "fault", "note", "tick"};
 
 static void write_event(live_t *live, const wf_tune_event_t *e)
 {

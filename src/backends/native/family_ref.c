@@ -47,10 +47,12 @@ typedef struct workspace_plan {
     size_t chain_bytes, scratch_bytes, records_bytes, total_bytes;
 } workspace_plan_t;
 
-static bool plan_workspace(const wf_problem_t *problem, wf_tensor_t *inputs, wf_tensor_t *outputs,
-                           workspace_plan_t *out)
+static bool plan_workspace(const wf_native_t *native, const wf_problem_t *problem, wf_tensor_t *inputs,
+                           wf_tensor_t *outputs, workspace_plan_t *out)
 {
     *out = (workspace_plan_t){0};
+    /* Only the number of threads is looked at: each has scratch of its own. */
+    wf_parallel_t parallel = {.thread_count = WF_MAX(native->cpu.thread_count, 1u)};
     for (size_t s = 0; s < problem->stage_count; s++) {
         const wf_problem_stage_t *stage = &problem->stages[s];
         const wf_type_t *chain = s > 0 ? &problem->stages[s - 1].out : &stage->out;
@@ -64,7 +66,8 @@ static bool plan_workspace(const wf_problem_t *problem, wf_tensor_t *inputs, wf_
                               .input_count = count,
                               .inputs = inputs,
                               .output_count = output_count,
-                              .outputs = outputs};
+                              .outputs = outputs,
+                              .parallel = &parallel};
         wf_status_t status = wf_ref_scratch_bytes(&call, &scratch);
         if (status != WF_OK) {
             wf_status_free(status);
@@ -114,8 +117,8 @@ static wf_native_verdict_t plan(const wf_native_t *native, const wf_problem_t *p
     wf_tensor_t *records = NULL;
     workspace_plan_t workspace;
     wf_status_t status = wf_alloc(native->allocator, record_count, sizeof *records, &records);
-    bool fits =
-        status == WF_OK && plan_workspace(problem, records, records + most_inputs(problem), &workspace);
+    bool fits = status == WF_OK &&
+                plan_workspace(native, problem, records, records + most_inputs(problem), &workspace);
     wf_status_free(status);
     wf_free(native->allocator, records, record_count, sizeof *records);
     if (!fits)
@@ -137,7 +140,7 @@ static wf_status_t prepare(wf_kernel_t *kernel, const wf_tensor_t *constants)
     WF_TRY(wf_arena_alloc(&kernel->memory, 1, sizeof *workspace, &workspace));
     WF_TRY(wf_arena_alloc(&kernel->memory, input_max + kernel->problem->output_count, sizeof *records,
                           &records));
-    if (!plan_workspace(kernel->problem, records, records + input_max, workspace))
+    if (!plan_workspace(kernel->native, kernel->problem, records, records + input_max, workspace))
         return wf_status_out_of_memory();
     for (size_t i = 0; i < kernel->problem->operand_count; i++)
         kernel->keeps_constants |= constants[i].data != NULL;

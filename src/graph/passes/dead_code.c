@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* dead_code: nodes none of whose outputs is read disappear, last first, so that one sweep takes whole chains.
- * Outputs that nobody reads become "not wanted". */
+ * Last outputs that nobody reads go too. */
 #include "base/compiler.h"
 #include "graph/graph.h"
 #include "graph/pass.h"
@@ -10,22 +10,19 @@ static bool is_unused(const wf_graph_t *graph, wf_value_id value)
     return value == WF_NO_VALUE || wf_graph_value(graph, value)->use_count == 0;
 }
 
-/* Unused outputs are dropped: from the end altogether, in between by a blank. */
+/* Unused outputs are dropped from the end. In between they keep their value: the first output names the node, and kernels
+ * have a place to write. */
 static uint32_t drop_outputs(wf_graph_t *graph, wf_node_t *node)
 {
-    uint32_t dropped = 0;
-    for (uint32_t i = 0; i < node->output_count; i++) {
-        if (node->outputs[i] != WF_NO_VALUE && is_unused(graph, node->outputs[i])) {
-            wf_graph_value(graph, node->outputs[i])->producer = WF_NO_NODE;
-            node->outputs[i] = WF_NO_VALUE;
-            dropped++;
-        }
-    }
-    uint32_t minimum = (uint32_t)wf_op_info(node->op)->output_min;
+    uint32_t dropped = 0, minimum = (uint32_t)WF_MAX(wf_op_info(node->op)->output_min, 1);
     /* Split counts its parts by its outputs. */
     while (node->op != WF_OP_SPLIT && node->output_count > minimum &&
-           node->outputs[node->output_count - 1] == WF_NO_VALUE) {
-        node->output_count--;
+           is_unused(graph, node->outputs[node->output_count - 1])) {
+        wf_value_id last = node->outputs[--node->output_count];
+        if (last != WF_NO_VALUE) {
+            wf_graph_value(graph, last)->producer = WF_NO_NODE;
+        }
+        dropped++;
     }
     return dropped;
 }

@@ -146,7 +146,6 @@ typedef struct panel_ref {
 typedef struct workspace_layout {
     size_t rows;    /* pointers [tap][row] */
     size_t panels;  /* panel_ref [panel of the block] */
-    size_t taps;    /* offset of a tap from the first one */
     size_t zeros;   /* a row of padding */
     size_t patches; /* merged taps that cross the left or right border, with the padding filled in */
     size_t a, a_rows, b, partial;
@@ -179,7 +178,6 @@ static workspace_layout workspace_of(const wf_gemm_shape *s, const wf_gemm_plan 
     w.rows = take(&at, d.taps * g.m.size_max * (int64_t)sizeof(float *));
     w.panels = take(&at, g.n.size_max * (int64_t)sizeof(panel_ref));
     if (s->a_kind == WF_GEMM_A_CONV) {
-        w.taps = take(&at, d.taps * (int64_t)sizeof(int64_t));
         w.zeros = take(&at, d.k * elem);
         if (plan->merge_kw)
             w.patches = take(&at, g.m.size_max * d.taps * d.k * elem);
@@ -322,66 +320,80 @@ static void pack_panel(const wf_gemm_shape *s, const float *b, const panel_ref *
 
 /* ---- Rows of a convolution ---- */
 
-/* One merged tap that crosses the left or right border: the pixels inside of the image, zeros for the others.
- */
-static void fill_patch(const wf_gemm_conv *c, const float *line, int64_t x0, float *out)
+/* Pointers to one tap of the output pixels ow .. ow + count of one output row. */
+typedef struct tap_run {
+    const float *line; /* input row of the tap; NULL: outside of the image */
+    int64_t x;         /* input column of the tap for ow = 0 */
+    int64_t ow, count;
+    int64_t inside0, inside1; /* output columns whose taps are all inside of the image */
+} tap_run;
+
+/* What a tap that crosses the left or right border reads: one pixel or zeros, or for a merged tap a patch
+ * with the pixels inside of the image and zeros for the others. */
+static const float *border_tap(const wf_gemm_conv *c, int merge_kw, const float *line, int64_t x,
+                               const float *zeros, float *patch)
 {
-    for (int64_t x = 0; x < c->kernel_w; x++, out += c->channels) {
+    if (!merge_kw)
+        return x >= 0 && x < c->in_w ? line + x * c->pixel_stride : zeros;
+    for (int64_t i = 0; i < c->kernel_w; i++) {
         const size_t bytes = (size_t)c->channels * sizeof(float);
-        if (x0 + x >= 0 && x0 + x < c->in_w)
-            memcpy(out, line + (x0 + x) * c->pixel_stride, bytes);
+        if (x + i >= 0 && x + i < c->in_w)
+            memcpy(patch + i * c->channels, line + (x + i) * c->pixel_stride, bytes);
         else
-            memset(out, 0, bytes);
+            memset(patch + i * c->channels, 0, bytes);
     }
+    return patch;
 }
 
-/* Pointers of rows row0 .. row0 + count, out[tap * count + row]. */
+static void point_run(const wf_gemm_conv *c, int merge_kw, const tap_run *t, const float *zeros,
+                      float *patches, const float **out)
+{
+    const int64_t patch_elems = merge_kw ? (int64_t)c->kernel_w * c->channels : 0;
+    const int64_t step = c->stride_w * c->pixel_stride;
+    const int64_t first = wf_i_min(wf_i_max(t->inside0 - t->ow, 0), t->count);
+    const int64_t last = wf_i_min(wf_i_max(t->inside1 - t->ow, first), t->count);
+    if (!t->line) {
+        for (int64_t i = 0; i < t->count; i++)
+            out[i] = zeros;
+        return;
+    }
+    for (int64_t i = 0; i < first; i++)
+        out[i] = border_tap(c, merge_kw, t->line, t->x + (t->ow + i) * c->stride_w, zeros,
+                            patches + i * patch_elems);
+    for (int64_t i = first; i < last; i++)
+        out[i] = t->line + ((t->x + t->ow * c->stride_w) * c->pixel_stride + i * step);
+    for (int64_t i = last; i < t->count; i++)
+        out[i] = border_tap(c, merge_kw, t->line, t->x + (t->ow + i) * c->stride_w, zeros,
+                            patches + i * patch_elems);
+}
+
+/* Pointers of rows row0 .. row0 + count, out[tap * count + row]; patches: as many, of kernel_w * channels
+ * floats. */
 static void conv_rows(const wf_gemm_conv *c, int merge_kw, const float *a, int64_t row0, int64_t count,
-                      const float *zeros, int64_t *tap_offsets, float *patches, const float **out)
+                      const float *zeros, float *patches, const float **out)
 {
     const int64_t kernel_w = merge_kw ? 1 : c->kernel_w;
-    const int64_t taps = c->kernel_h * kernel_w;
-    for (int64_t t = 0; t < taps; t++)
-        tap_offsets[t] =
-            t / kernel_w * c->dilation_h * c->row_stride + t % kernel_w * c->dilation_w * c->pixel_stride;
-    const int64_t reach_y = (int64_t)(c->kernel_h - 1) * c->dilation_h;
-    const int64_t reach_x = (int64_t)(c->kernel_w - 1) * c->dilation_w;
-
-    int64_t ow = row0 % c->out_w;
-    int64_t oh = row0 / c->out_w % c->out_h;
-    int64_t image = row0 / c->out_w / c->out_h;
-    for (int64_t r = 0; r < count; r++) {
-        const int64_t y0 = oh * c->stride_h - c->pad_top;
-        const int64_t x0 = ow * c->stride_w - c->pad_left;
-        const int inside_x = x0 >= 0 && x0 + reach_x < c->in_w;
-        const int64_t at = image * c->image_stride + y0 * c->row_stride + x0 * c->pixel_stride;
-        if (inside_x && y0 >= 0 && y0 + reach_y < c->in_h) {
-            for (int64_t t = 0; t < taps; t++)
-                out[t * count + r] = a + (at + tap_offsets[t]);
-        } else {
-            for (int64_t t = 0; t < taps; t++) {
-                const int64_t y = y0 + t / kernel_w * c->dilation_h;
-                const int64_t x = x0 + t % kernel_w * c->dilation_w;
-                const float *p = zeros;
-                if (y >= 0 && y < c->in_h) {
-                    if (merge_kw && !inside_x) {
-                        float *patch = patches + (t * count + r) * c->kernel_w * c->channels;
-                        fill_patch(c, a + (image * c->image_stride + y * c->row_stride), x0, patch);
-                        p = patch;
-                    } else if (inside_x || (x >= 0 && x < c->in_w)) {
-                        p = a + (at + tap_offsets[t]);
-                    }
-                }
-                out[t * count + r] = p;
+    const int64_t reach = (int64_t)(c->kernel_w - 1) * c->dilation_w;
+    const int64_t patch_elems = merge_kw ? (int64_t)c->kernel_w * c->channels : 0;
+    const int64_t room = c->in_w - 1 - reach + c->pad_left;
+    tap_run t = {.ow = row0 % c->out_w,
+                 .inside0 = wf_i_ceil_div(c->pad_left, c->stride_w),
+                 .inside1 = room < 0 ? 0 : room / c->stride_w + 1};
+    int64_t line_index = row0 / c->out_w; /* image and output row */
+    for (int64_t r = 0; r < count; r += t.count) {
+        t.count = wf_i_min(count - r, c->out_w - t.ow);
+        const float *image = a + line_index / c->out_h * c->image_stride;
+        int64_t at = r;
+        for (int64_t ky = 0; ky < c->kernel_h; ky++) {
+            const int64_t y = line_index % c->out_h * c->stride_h - c->pad_top + ky * c->dilation_h;
+            t.line = y >= 0 && y < c->in_h ? image + y * c->row_stride : NULL;
+            for (int64_t kx = 0; kx < kernel_w; kx++, at += count) {
+                t.x = kx * c->dilation_w - c->pad_left;
+                point_run(c, merge_kw, &t, zeros, patches + at * patch_elems, out + at);
             }
         }
-        if (++ow == c->out_w) {
-            ow = 0;
-            if (++oh == c->out_h) {
-                oh = 0;
-                image++;
-            }
-        }
+        t.ow = 0;
+        line_index++;
     }
 }
 
@@ -508,6 +520,36 @@ static void run_pass_by_panel(item_state *st, const float *const *rows)
     }
 }
 
+/* A block of one row: panels in groups, and all stages on the sums of a group. */
+static void run_pass_of_one_row(item_state *st, const float *const *rows)
+{
+    static const int8_t group_max[WF_TILE_VECTORS_MAX + 1] = {0, WF_ROW_PANELS1, WF_ROW_PANELS2,
+                                                              WF_ROW_PANELS3};
+    wf_gemm_tile *t = &st->tile;
+    int64_t count;
+    t->rows = rows;
+    for (int64_t i = 0; i < st->panel_count; i += count) {
+        const panel_ref *p = st->panels + i;
+        const float *b[WF_ROW_PANELS_MAX];
+        float sums[WF_ROW_PANELS_MAX * WF_TILE_VECTORS_MAX * WF_VLEN];
+        for (count = 0; count < group_max[p->vectors] && i + count < st->panel_count; count++) {
+            if (p[count].vectors != p->vectors || p[count].b_stride != p->b_stride)
+                break;
+            b[count] = p[count].b;
+        }
+        t->b_stride = p->b_stride;
+        t->partial = st->first_pass ? NULL : p->sums;
+        float *out = p->sums ? p->sums : sums;
+        wf_gemm_rows[p->vectors][count](t, b, out);
+        if (st->last_pass) {
+            const int64_t valid = wf_i_min(count * p->width, st->shape->n - p->col);
+            WF_KERNEL(wf_ep_run_f32)
+            (st->args->stages, st->args->stage_count, out, valid, st->row0, 1, p->col, valid);
+            memcpy(st->c + p->col, out, (size_t)valid * sizeof(float));
+        }
+    }
+}
+
 /* One band of rows after the other, all panels for each. Panels of different width cut the band differently.
  */
 static void run_pass_by_rows(item_state *st, const float *const *rows)
@@ -603,8 +645,7 @@ static void gemm_item(const wf_gemm_shape *s, const wf_gemm_plan *plan, const wf
     if (s->a_kind == WF_GEMM_A_CONV) {
         float *zeros = (float *)(void *)(ws + w.zeros);
         memset(zeros, 0, (size_t)d.k * sizeof(float));
-        conv_rows(&s->conv, plan->merge_kw, a, row0, st.rows, zeros, (int64_t *)(void *)(ws + w.taps),
-                  (float *)(void *)(ws + w.patches), rows);
+        conv_rows(&s->conv, plan->merge_kw, a, row0, st.rows, zeros, (float *)(void *)(ws + w.patches), rows);
     } else if (s->a_kind == WF_GEMM_A_ROWS) {
         for (int64_t r = 0; r < st.rows; r++)
             rows[r] = a + (row0 + r) * s->lda;
@@ -644,7 +685,9 @@ static void gemm_item(const wf_gemm_shape *s, const wf_gemm_plan *plan, const wf
                 copy += ps.k * p->width;
             }
         }
-        if (plan->m_outer)
+        if (st.rows == 1)
+            run_pass_of_one_row(&st, pass_rows);
+        else if (plan->m_outer)
             run_pass_by_rows(&st, pass_rows);
         else
             run_pass_by_panel(&st, pass_rows);
@@ -657,7 +700,7 @@ static wf_gemm_plan plan_for(const wf_gemm_shape *s, const wf_gemm_caches *cache
 {
     const int conv = s->a_kind == WF_GEMM_A_CONV;
     const int height = tile_height(width);
-    wf_gemm_plan plan = {.panel_vectors = (int8_t)width, .pack_b = 1};
+    wf_gemm_plan plan = {.panel_vectors = (int16_t)width, .pack_b = 1};
     plan.merge_kw = conv && s->conv.kernel_w > 1 && s->conv.dilation_w == 1 &&
                     s->conv.pixel_stride == s->conv.channels && s->conv.channels <= 8;
     /* A tile's rows and its panel in three quarters of L1. */

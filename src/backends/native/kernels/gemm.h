@@ -60,16 +60,16 @@ typedef struct wf_gemm_shape {
 /* How the loops are blocked. No plan changes a result; `panel_vectors` and `merge_kw` change the packed
  * layout of B. Zero is not a valid block: start from wf_gemm_plan_default. */
 typedef struct wf_gemm_plan {
-    int32_t m_block;      /* rows of an item */
-    int32_t n_block;      /* columns of an item, rounded up to whole panels */
-    int32_t k_block;      /* depth of a pass over (tap, i); partial sums wait in the workspace */
-    int8_t panel_vectors; /* width of a B panel in vectors, 1 to 3 */
-    int8_t m_outer;       /* 0: a B panel stays in L1 and rows pass by; 1: rows stay and panels pass by */
-    int8_t pack_a; /* 1: copy the rows of a block and pass into the workspace (against aliasing strides) */
-    int8_t pack_b; /* ROWS only; 0: read B in place (the last partial panel is copied anyway) */
-    int8_t
-        merge_kw; /* CONV, dilation_w 1, pixel_stride = channels: the taps of a kernel row are one long tap */
-    int8_t prefetch; /* next B panel into: 0 nothing, 1 L2, 2 L1 */
+    int32_t m_block;       /* rows of an item */
+    int32_t n_block;       /* columns of an item, rounded up to whole panels */
+    int32_t k_block;       /* depth of a pass over (tap, i); partial sums wait in the workspace */
+    int16_t panel_vectors; /* width of a B panel in vectors, 1 to 3 */
+    int16_t m_outer;       /* 0: a B panel stays in L1 and rows pass by; 1: rows stay and panels pass by */
+    int16_t pack_a; /* 1: copy the rows of a block and pass into the workspace (against aliasing strides) */
+    int16_t pack_b; /* ROWS only; 0: read B in place (the last partial panel is copied anyway) */
+    /* CONV, dilation_w 1, pixel_stride = channels: the taps of a kernel row are one long tap. */
+    int16_t merge_kw;
+    int16_t prefetch; /* next B panel into: 0 nothing, 1 L2, 2 L1 */
 } wf_gemm_plan;
 
 typedef struct wf_gemm_caches {

@@ -194,4 +194,67 @@ WF_TILES(WF_TILE_DEFINE)
 static wf_gemm_tile_fn *const wf_gemm_tiles[WF_TILE_VECTORS_MAX + 1][WF_TILE_HEIGHT_MAX + 1] = {
     WF_TILES(WF_TILE_ENTRY)};
 
+/* ---- One row ----
+ *
+ * A tile of one row has as few independent sums as it has vectors, and waits for the multiply-add before. So
+ * several panels are read at once; two to four streams of B also load faster from beyond L2 than one. */
+
+#define WF_ROW_PANELS1 4
+#define WF_ROW_PANELS2 4
+#define WF_ROW_PANELS3 3
+#define WF_ROW_PANELS_MAX 4
+
+/* out[p * width + j] (width = vectors * WF_VLEN) += sums of row 0 of t over panel b[p]; starts from zero when
+ * t->partial is NULL, from out otherwise. */
+typedef void wf_gemm_row_fn(const wf_gemm_tile *t, const float *const *b, float *out);
+
+WF_INLINE void wf_gemm_row_run(const int panels, const int vectors, const wf_gemm_tile *t,
+                               const float *const *b, float *out)
+{
+    wf_vf acc[WF_ROW_PANELS_MAX * WF_TILE_VECTORS_MAX];
+#define WF_ROW_ALL(X) \
+    X(0, 0) X(0, 1) X(0, 2) X(1, 0) X(1, 1) X(1, 2) X(2, 0) X(2, 1) X(2, 2) X(3, 0) X(3, 1) X(3, 2)
+#define WF_ROW_INIT(p, v)          \
+    if (panels > p && vectors > v) \
+        WF_TILE_ACC(p, v) = t->partial ? wf_v_load(out + (p * vectors + v) * WF_VLEN) : (wf_vf){0};
+    WF_ROW_ALL(WF_ROW_INIT)
+    const float *b0 = b[0];
+    const float *b1 = b[panels > 1 ? 1 : 0];
+    const float *b2 = b[panels > 2 ? 2 : 0];
+    const float *b3 = b[panels > 3 ? 3 : 0];
+    const float *const *rows = t->rows;
+    for (int64_t taps = t->taps; taps > 0; taps--) {
+        const float *a = *rows + t->k0;
+        rows += t->tap_stride;
+        for (int64_t k = 0; k < t->k; k++) {
+            const wf_vf x = wf_v_set(a[k]);
+#define WF_ROW_STEP(p, v)          \
+    if (panels > p && vectors > v) \
+        wf_v_fma(&WF_TILE_ACC(p, v), x, wf_v_load(b##p + v * WF_VLEN));
+            WF_ROW_ALL(WF_ROW_STEP)
+            b0 += t->b_stride;
+            b1 += t->b_stride;
+            b2 += t->b_stride;
+            b3 += t->b_stride;
+        }
+    }
+#define WF_ROW_STORE(p, v)         \
+    if (panels > p && vectors > v) \
+        wf_v_store(out + (p * vectors + v) * WF_VLEN, WF_TILE_ACC(p, v));
+    WF_ROW_ALL(WF_ROW_STORE)
+}
+
+#define WF_ROW_DEFINE(panels, vectors)                                                                     \
+    static void wf_gemm_row_##panels##x##vectors(const wf_gemm_tile *t, const float *const *b, float *out) \
+    {                                                                                                      \
+        wf_gemm_row_run(panels, vectors, t, b, out);                                                       \
+    }
+#define WF_ROWS_ALL(X) \
+    WF_TILES_OF(X, WF_ROW_PANELS1, 1) WF_TILES_OF(X, WF_ROW_PANELS2, 2) WF_TILES_OF(X, WF_ROW_PANELS3, 3)
+WF_ROWS_ALL(WF_ROW_DEFINE)
+
+#define WF_ROW_ENTRY(panels, vectors) [vectors][panels] = wf_gemm_row_##panels##x##vectors,
+static wf_gemm_row_fn *const wf_gemm_rows[WF_TILE_VECTORS_MAX + 1][WF_ROW_PANELS_MAX + 1] = {
+    WF_ROWS_ALL(WF_ROW_ENTRY)};
+
 #endif

@@ -455,7 +455,7 @@ static void wino_item(const wf_winograd_shape *s, const wf_winograd_plan *plan, 
 static wf_winograd_plan wino_plan(const wf_winograd_shape *s, const wf_gemm_caches *caches, int threads,
                                   int tile, int64_t tile_block, int phased)
 {
-    wf_winograd_plan plan = {.tile = tile, .tile_block = (int32_t)tile_block, .phased = (int8_t)phased};
+    wf_winograd_plan plan = {.tile = tile, .tile_block = (int32_t)tile_block, .phased = phased};
     plan.gemm = (wf_gemm_plan){.m_block = 1, .n_block = 1, .k_block = 1, .panel_vectors = 1};
     const wino_layout l = wino_layout_of(s, &plan);
     plan.gemm = WF_KERNEL(wf_gemm).plan_default(&l.gemm, caches, phased ? threads : 1);

@@ -38,7 +38,7 @@ typedef struct wf_winograd_shape {
 typedef struct wf_winograd_plan {
     int32_t tile;       /* m: 2 or 4 */
     int32_t tile_block; /* tiles of an item of the transforms */
-    int8_t phased;      /* 0: one phase, an item takes its tiles through all steps and its data stays in L2;
+    int32_t phased;     /* 0: one phase, an item takes its tiles through all steps and its data stays in L2;
                          * 1: three phases through shared memory, for few tiles with many channels */
     wf_gemm_plan gemm;  /* of the matrix products */
 } wf_winograd_plan;
