@@ -269,11 +269,9 @@ static void run_wino(void *arg, int copy)
     }
 }
 
-static bool wino_prepare(wino_run *r, const bench_case *c, const buffers *buf, const own_run *own,
+static void wino_prepare(wino_run *r, const bench_case *c, const buffers *buf, const own_run *own,
                          wf_winograd_plan plan)
 {
-    if (c->kind != BENCH_CONV || c->kernel != 3 || c->step != 1)
-        return false;
     memset(r, 0, sizeof *r);
     r->shape = wino_shape_of(c);
     r->plan = plan;
@@ -286,7 +284,6 @@ static bool wino_prepare(wino_run *r, const bench_case *c, const buffers *buf, c
     r->workspace_bytes = wf_winograd_avx2.thread_bytes(&r->shape, &r->plan) + 4096;
     r->workspace = (char *)floats(r->workspace_bytes * (size_t)threads / 4);
     r->shared = (char *)floats(wf_winograd_avx2.shared_bytes(&r->shape, &r->plan) / 4 + 16);
-    return true;
 }
 
 static void wino_release(wino_run *r)
@@ -570,7 +567,8 @@ int main(int argc, char **argv)
         programs[count++] = (program){"own", run_own, &own, 0};
         int wino_at = -1, best_wino_at = -1;
         const wf_winograd_shape ws = wino_shape_of(c);
-        if (wino_prepare(&wino, c, &buf, &own, wf_winograd_avx2.plan_default(&ws, &caches, threads))) {
+        if (c->kind == BENCH_CONV && c->kernel == 3 && c->step == 1) {
+            wino_prepare(&wino, c, &buf, &own, wf_winograd_avx2.plan_default(&ws, &caches, threads));
             wino_at = count;
             programs[count++] = (program){"wino", run_wino, &wino, 0};
         }

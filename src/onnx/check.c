@@ -573,7 +573,7 @@ wf_status_t wf_onnx_check(wf_onnx_model_t *model)
 {
     wf_pb_graph_t *graph = model->proto.graph;
     const wf_pb_model_t *proto = &model->proto;
-    sizes_t sizes = {NULL};
+    sizes_t sizes = {.items = NULL};
     body_t body = {.model = model,
                    .opsets = {proto->opset_import.items, proto->opset_import.count, proto->ir_version},
                    .prefix = "",

@@ -267,7 +267,7 @@ static wf_status_t fill_function(importer_t *self, scope_t *caller, scope_t *sco
 
 static wf_status_t make_function(importer_t *self, scope_t *caller, const call_t *call)
 {
-    scope_t scope = {NULL};
+    scope_t scope = {.outer = NULL};
     wf_status_t status = fill_function(self, caller, &scope, call);
     scope_deinit(&scope);
     return status;
@@ -311,7 +311,7 @@ static wf_status_t make_branch(importer_t *self, scope_t *caller, const call_t *
     if (attribute == NULL || attribute->g == NULL) {
         return WF_ERROR(MODEL_INVALID, "attribute %s is missing", branch);
     }
-    scope_t scope = {NULL};
+    scope_t scope = {.outer = NULL};
     wf_status_t status = fill_branch(self, caller, &scope, call, attribute->g);
     scope_deinit(&scope);
     return status;
@@ -623,7 +623,7 @@ static wf_status_t import_bound(importer_t *self, const wf_onnx_binding_t *bindi
 {
     const wf_onnx_summary_t *summary = &self->model->summary;
     wf_allocator_t allocator = self->graph->arena.allocator;
-    scope_t scope = {NULL};
+    scope_t scope = {.outer = NULL};
     wf_type_t *types = NULL;
     size_t *bound = NULL;
     wf_status_t status = wf_alloc(allocator, summary->input_count, sizeof *types, &types);

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/compiler.h"
-#include "route/model.h"
+#include "route/selection.h"
 
 /* Groups that no kernel covers, shown per step. */
 #define WIDER_MAX 3u
@@ -45,29 +45,30 @@ static void other_tactics(const wf_space_t *space, wf_explain_step_t *step)
 }
 
 /* Other layouts or groups at the step's first node, by the min-marginals of its labels. */
-static void other_options(const wf_model_t *model, const double *marginals, double cost_ns,
+static void other_options(const wf_selection_t *selection, const double *marginals, double cost_ns,
                           wf_explain_step_t *step)
 {
-    const wf_space_t *space = model->space;
+    const wf_space_t *space = selection->space;
     const wf_group_t *group = &space->groups.items[step->item.group];
     uint32_t signature = choice_of(space, &step->item)->signature;
     uint32_t position = space->position[group->nodes[0]];
-    for (uint32_t l = model->label_first[position]; l < model->label_first[position + 1]; l++) {
-        const wf_option_t *option = &model->options.items[model->labels[l]];
+    for (uint32_t l = selection->label_first[position]; l < selection->label_first[position + 1]; l++) {
+        const wf_option_t *option = &selection->options.items[selection->labels[l]];
         bool same = option->group == step->item.group &&
-                    wf_option_choice(model, model->labels[l])->signature == signature;
+                    wf_option_choice(selection, selection->labels[l])->signature == signature;
         if (!same) {
             offer_runner_up(step, option->group, option->choice, marginals[l] - cost_ns);
         }
     }
 }
 
-static wf_status_t explain_model(wf_model_t *model, wf_space_t *space, wf_explain_t *explain)
+static wf_status_t explain_margins(wf_selection_t *selection, wf_space_t *space, wf_explain_t *explain)
 {
-    WF_TRY(wf_model_init(model, space));
+    WF_TRY(wf_selection_init(selection, space));
     double *marginals;
-    WF_TRY(wf_arena_alloc(&model->arena, wf_pbqp_label_count(model->pbqp), sizeof *marginals, &marginals));
-    wf_status_t status = wf_pbqp_all_min_marginals(model->pbqp, marginals);
+    WF_TRY(wf_arena_alloc(&selection->arena, wf_pbqp_label_count(selection->pbqp), sizeof *marginals,
+                          &marginals));
+    wf_status_t status = wf_pbqp_all_min_marginals(selection->pbqp, marginals);
     if (wf_status_code(status) == WF_CODE_MODEL_LIMIT) {
         wf_status_free(status);
         explain->tactics_only = true;
@@ -75,7 +76,7 @@ static wf_status_t explain_model(wf_model_t *model, wf_space_t *space, wf_explai
     }
     WF_TRY(status);
     for (size_t i = 0; i < explain->step_count; i++) {
-        other_options(model, marginals, explain->cost_ns, &explain->steps[i]);
+        other_options(selection, marginals, explain->cost_ns, &explain->steps[i]);
     }
     return WF_OK;
 }
@@ -97,9 +98,9 @@ wf_status_t wf_explain_make(wf_space_t *space, const wf_route_t *route, wf_alloc
             out_explain->steps[i].item = route->items[i];
             other_tactics(space, &out_explain->steps[i]);
         }
-        wf_model_t model;
-        status = explain_model(&model, space, out_explain);
-        wf_model_deinit(&model);
+        wf_selection_t selection;
+        status = explain_margins(&selection, space, out_explain);
+        wf_selection_deinit(&selection);
     }
     if (status != WF_OK) {
         wf_explain_deinit(out_explain);

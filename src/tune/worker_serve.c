@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tune/worker_serve.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -327,11 +329,12 @@ static request_fn *const requests[WF_MESSAGE_COUNT] = {
 static bool next_request(const server_t *server, wf_message_t *out_message, wf_status_t *out_status)
 {
     char first;
-    wf_status_t status = wf_socket_peek(server->socket, &first);
-    if (status != WF_OK) {
-        wf_status_free(status);
+    ssize_t got;
+    do {
+        got = recv(server->socket, &first, 1, MSG_PEEK);
+    } while (got < 0 && errno == EINTR);
+    if (got <= 0)
         return false;
-    }
     *out_status = wf_message_receive(server->socket, server->allocator, RECEIVE_MS, out_message);
     return true;
 }

@@ -7,7 +7,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -43,7 +43,7 @@ int main(void)
         return 2;
     }
     wf_process_die_with_parent();
-    (void)prctl(PR_SET_DUMPABLE, 0); /* a crashing tactic is no reason for a core file */
+    (void)setrlimit(RLIMIT_CORE, &(struct rlimit){0, 0}); /* a tactic that crashes is no reason for a file */
     volunteer_for_oom();
     wf_status_t status = wf_worker_serve(SOCKET, wf_allocator_system());
     if (status == WF_OK)

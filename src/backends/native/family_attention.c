@@ -16,7 +16,8 @@ typedef struct attention_case {
     uint32_t rank;
     attention_side_t sides[SIDES], out, mask;
     bool has_mask;
-    int64_t heads; /* product of the batch dims */
+    bool packed[SIDES]; /* rows are not contiguous: copied head by head into the thread's scratch */
+    int64_t heads;      /* product of the batch dims */
     wf_attention_args args;
 } attention_case_t;
 
@@ -79,8 +80,7 @@ static bool resolve(const wf_problem_t *problem, attention_case_t *c)
         return false;
     uint32_t row = c->rank - 2, col = c->rank - 1;
     for (int s = 0; s < SIDES; s++) {
-        if (c->sides[s].strides[col] != 1 && c->sides[s].dims[col] != 1)
-            return false;
+        c->packed[s] = c->sides[s].strides[col] != 1 && c->sides[s].dims[col] != 1;
         for (uint32_t d = 0; d < row; d++) {
             if (c->sides[s].dims[d] != c->out.dims[d]) {
                 if (c->sides[s].dims[d] != 1)
@@ -102,6 +102,11 @@ static bool resolve(const wf_problem_t *problem, attention_case_t *c)
                                   .v_stride = c->sides[V].strides[row],
                                   .y_stride = c->out.strides[row],
                                   .scale = wf_attrs_float(&problem->stages[0].attrs, "scale", 1)};
+    int64_t *strides[SIDES] = {&c->args.q_stride, &c->args.k_stride, &c->args.v_stride};
+    for (int s = 0; s < SIDES; s++) {
+        if (c->packed[s])
+            *strides[s] = c->sides[s].dims[col];
+    }
     c->has_mask = problem->operand_count > MASK && problem->operands[MASK].type.dtype != WF_DTYPE_NONE;
     if (!c->has_mask)
         return true;
@@ -142,7 +147,7 @@ static wf_native_verdict_t match(const wf_native_t *native, const wf_problem_t *
             return WF_NATIVE_NO(SHAPE, "a side is constant");
     }
     if (!resolve(problem, &c))
-        return WF_NATIVE_NO(SHAPE, "rows of a side are not contiguous, or dims do not broadcast");
+        return WF_NATIVE_NO(SHAPE, "dims do not broadcast, or the result's rows are not contiguous");
     return WF_NATIVE_FITS;
 }
 
@@ -175,9 +180,20 @@ static bool apply_params(const int32_t *params, attention_case_t *c)
            params[KEY_BLOCK] % 32 == 0 && params[KEY_BLOCK] <= 65536 && params[ROWS] >= 1;
 }
 
+/* Floats of a side's copy, 64-byte aligned. */
+static size_t packed_floats(const attention_case_t *c, int side)
+{
+    int64_t floats = c->sides[side].dims[c->rank - 2] * c->sides[side].dims[c->rank - 1];
+    return c->packed[side] ? (size_t)(floats + 15) / 16 * 16 : 0;
+}
+
 static size_t thread_scratch_bytes(const attention_case_t *c, int64_t rows)
 {
-    return (size_t)(wf_attention_scratch_bytes(&c->args, WF_MIN(rows, c->args.queries)) + 63) / 64 * 64;
+    size_t bytes =
+        (size_t)(wf_attention_scratch_bytes(&c->args, WF_MIN(rows, c->args.queries)) + 63) / 64 * 64;
+    for (int s = 0; s < SIDES; s++)
+        bytes += packed_floats(c, s) * sizeof(float);
+    return bytes;
 }
 
 static wf_native_verdict_t plan(const wf_native_t *native, const wf_problem_t *problem,
@@ -208,6 +224,24 @@ static wf_status_t prepare(wf_kernel_t *kernel, const wf_tensor_t *constants)
     return WF_OK;
 }
 
+/* One head's rows side by side. Blocks of 16 by 16 keep both sides in whole cache lines. */
+static void pack_side(const attention_case_t *c, int side, const float *from, float *to)
+{
+    enum { BLOCK = 16 };
+    int64_t rows = c->sides[side].dims[c->rank - 2], cols = c->sides[side].dims[c->rank - 1];
+    int64_t row_stride = c->sides[side].strides[c->rank - 2],
+            col_stride = c->sides[side].strides[c->rank - 1];
+    for (int64_t r0 = 0; r0 < rows; r0 += BLOCK) {
+        for (int64_t c0 = 0; c0 < cols; c0 += BLOCK) {
+            int64_t r1 = WF_MIN(r0 + BLOCK, rows), c1 = WF_MIN(c0 + BLOCK, cols);
+            for (int64_t r = r0; r < r1; r++) {
+                for (int64_t k = c0; k < c1; k++)
+                    to[r * cols + k] = from[r * row_stride + k * col_stride];
+            }
+        }
+    }
+}
+
 typedef struct attention_run {
     const attention_case_t *c;
     wf_attention_f32_fn *fn;
@@ -233,13 +267,23 @@ static void run_item(void *arg, size_t item, uint32_t thread)
         out += index * c->out.strides[d];
         mask += index * c->mask.strides[d];
     }
-    args.q = run->sides[Q] + offsets[Q];
-    args.k = run->sides[K] + offsets[K];
-    args.v = run->sides[V] + offsets[V];
+    uint8_t *scratch = run->scratch + thread * run->thread_scratch_bytes;
+    const float *sides[SIDES];
+    for (int s = 0; s < SIDES; s++) {
+        sides[s] = run->sides[s] + offsets[s];
+        if (!c->packed[s])
+            continue;
+        pack_side(c, s, sides[s], (float *)(void *)scratch);
+        sides[s] = (const float *)(const void *)scratch;
+        scratch += packed_floats(c, s) * sizeof(float);
+    }
+    args.q = sides[Q];
+    args.k = sides[K];
+    args.v = sides[V];
     args.mask = run->mask != NULL ? run->mask + mask : NULL;
     args.y = run->out + out;
     int64_t begin = part * run->rows_per_item, end = WF_MIN(begin + run->rows_per_item, args.queries);
-    run->fn(&args, begin, end, run->scratch + thread * run->thread_scratch_bytes);
+    run->fn(&args, begin, end, scratch);
 }
 
 static wf_status_t launch(const wf_kernel_t *kernel, const wf_view_t *operands, const wf_view_t *outputs,

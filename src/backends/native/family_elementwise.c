@@ -165,7 +165,6 @@ static wf_native_verdict_t plan(const wf_native_t *native, const wf_problem_t *p
         return WF_NATIVE_NO(SHAPE, "channels are not whole blocks");
     }
     plan->output_layouts[0] = layout;
-    plan->needs.may_alias = -1;
     for (uint32_t i = 0; i < problem->operand_count; i++) {
         const wf_problem_operand_t *operand = &problem->operands[i];
         if (is_absent(problem, i))
@@ -184,9 +183,16 @@ static wf_native_verdict_t plan(const wf_native_t *native, const wf_problem_t *p
             continue;
         bool same_rank = operand->type.rank == out->rank && wf_layout_exists(&operand->type, layout);
         plan->operand_layouts[i] = same_rank ? layout : WF_LAYOUT_ROW;
-        if (full && plan->needs.may_alias < 0)
-            plan->needs.may_alias = (int32_t)i;
     }
+    /* The initial value is copied to the output before other operands are read: only its own place may be
+     * overwritten. */
+    ew_state_t state;
+    wf_native_verdict_t verdict = make_program(problem, NULL, &state);
+    if (!verdict.fits)
+        return verdict;
+    const wf_problem_operand_t *first = &problem->operands[state.first.operand];
+    if (!first->is_const && wf_type_equal(&first->type, out))
+        plan->needs.may_alias = state.first.operand;
     plan->needs.reads_strided = plan->needs.writes_strided = layout == WF_LAYOUT_LAST;
     double elems = (double)wf_type_elems(out);
     /* A stage costs one operation, a transcendental one about ten; the mean of real chains is near three. */

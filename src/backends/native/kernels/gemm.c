@@ -696,63 +696,140 @@ static void gemm_item(const wf_gemm_shape *s, const wf_gemm_plan *plan, const wf
 
 /* ---- Plans ---- */
 
-static wf_gemm_plan plan_for(const wf_gemm_shape *s, const wf_gemm_caches *caches, int threads, int width)
-{
-    const int conv = s->a_kind == WF_GEMM_A_CONV;
-    const int height = tile_height(width);
-    wf_gemm_plan plan = {.panel_vectors = (int16_t)width, .pack_b = 1};
-    plan.merge_kw = conv && s->conv.kernel_w > 1 && s->conv.dilation_w == 1 &&
-                    s->conv.pixel_stride == s->conv.channels && s->conv.channels <= 8;
-    /* A tile's rows and its panel in three quarters of L1. */
-    plan.k_block = (int32_t)(caches->l1_bytes * 3 / 4 / 4 / (width * WF_VLEN + height) / 32 * 32);
-    if (plan.k_block < 64)
-        plan.k_block = 64;
-    plan.m_block = 1;
-    plan.n_block = width * WF_VLEN;
-    const depth d = depth_of(s, &plan);
-    const int64_t pass_depth = d.pass_taps * d.pass_k;
-    const int64_t columns = wf_i_round_up(s->n, WF_VLEN);
-    /* Rows of a pass in half of L2; then enough items for all threads, out of the larger dimension. */
-    int64_t rows = caches->l2_bytes / 2 / 4 / pass_depth / height * height;
-    rows = rows < 4 * height ? 4 * height : wf_i_min(rows, 4096);
-    const int64_t batches = s->batch[0] * s->batch[1];
-    const int64_t wanted = threads > 1 ? wf_i_ceil_div(8 * (int64_t)threads, batches) : 1;
-    int64_t cols = columns;
-    int64_t m_blocks = blocks_of(s->m, rows, height).count;
-    if (m_blocks < wanted) {
-        if (s->b_kind == WF_GEMM_B_PACKED && s->n > 2 * s->m)
-            cols = wf_i_ceil_div(columns, wf_i_ceil_div(wanted, m_blocks));
-        else if (s->m >= wanted * 2 * height)
-            rows = wf_i_ceil_div(s->m, wanted);
-        else
-            cols = wf_i_ceil_div(columns, wf_i_ceil_div(wanted, m_blocks));
-    }
-    plan.m_block = (int32_t)wf_i_min(rows, s->m);
-    plan.n_block = (int32_t)(cols < width * WF_VLEN ? width * WF_VLEN : cols);
-    plan.m_outer = d.passes == 1 && pass_depth * wf_i_min(cols, s->n) * 4 <= caches->l1_bytes / 2;
-    plan.prefetch = s->b_kind == WF_GEMM_B_PACKED;
-    return plan;
-}
+enum {
+    ITEMS_PER_THREAD = 8, /* a thread that is slow or comes late costs an eighth of its share at most */
+    ROWS_USUAL = 96, /* of an item: a panel in L2 is read for 96 rows at 4 GB/s, and the rows fit beside it */
+    ROWS_FEW = 48,   /* down to this more items cost little; below it B is read too often */
+    ROWS_FEW_MORE = 24,
+    MERGE_CHANNELS = 8 /* up to here merged taps pay (3 to 16 channels: 169 against 290 us, 3 to 64: 2590
+                          against 4100; Zen 3, 112x112, 2026-11-30) */
+};
 
-static int default_width(const wf_gemm_shape *s)
+/* The panel width that wastes the least and has the taller tiles. One to four rows need the independent sums
+ * of wide tiles. */
+static int width_default(const wf_gemm_shape *s)
 {
     const int64_t vectors = wf_i_ceil_div(s->n, WF_VLEN);
     if (vectors == 1)
         return 1;
-    return vectors % 2 != 0 && vectors % 3 == 0 ? 3 : 2;
+    return vectors % 2 != 0 && (vectors % 3 == 0 || (s->m > 1 && s->m <= 4)) ? 3 : 2;
+}
+
+/* Cuts rows and columns until there are enough items for the threads: first rows down to ROWS_FEW, then
+ * columns, then rows again. */
+static void cut_items(const wf_gemm_shape *s, int threads, wf_gemm_plan *plan)
+{
+    const int64_t batches = s->batch[0] * s->batch[1];
+    const int64_t wanted = threads > 1 ? wf_i_ceil_div((int64_t)ITEMS_PER_THREAD * threads, batches) : 1;
+    const int64_t columns = (int64_t)plan->panel_vectors * WF_VLEN;
+    item_grid g = grid_of(s, plan);
+    if (g.m.count * g.n.count < wanted && plan->m_block > ROWS_FEW) {
+        plan->m_block = (int32_t)wf_i_max(wf_i_ceil_div(s->m, wanted), ROWS_FEW);
+        g = grid_of(s, plan);
+    }
+    if (g.m.count * g.n.count < wanted) {
+        plan->n_block = (int32_t)wf_i_max(wf_i_ceil_div(s->n, wf_i_ceil_div(wanted, g.m.count)), columns);
+        g = grid_of(s, plan);
+    }
+    if (g.m.count * g.n.count < wanted && plan->m_block > ROWS_FEW_MORE)
+        plan->m_block =
+            (int32_t)wf_i_max(wf_i_ceil_div(s->m, wf_i_ceil_div(wanted, g.n.count)), ROWS_FEW_MORE);
+}
+
+static wf_gemm_plan plan_of(const wf_gemm_shape *s, const wf_gemm_caches *caches, int threads, int width,
+                            int64_t rows, int64_t k_block)
+{
+    wf_gemm_plan plan = {.panel_vectors = (int16_t)width, .pack_b = 1};
+    plan.merge_kw = s->a_kind == WF_GEMM_A_CONV && s->conv.kernel_w > 1 && s->conv.dilation_w == 1 &&
+                    s->conv.pixel_stride == s->conv.channels && s->conv.channels <= MERGE_CHANNELS;
+    plan.k_block = INT32_MAX;
+    plan.m_block = 1;
+    plan.n_block = (int32_t)wf_i_min(s->n, INT32_MAX);
+    const depth d = depth_of(s, &plan);
+    const int64_t all_k = d.taps * d.k;
+    plan.k_block = (int32_t)wf_i_min(s->m == 1 ? all_k : k_block, wf_i_min(all_k, INT32_MAX));
+    plan.m_block = (int32_t)wf_i_min(rows, s->m);
+    cut_items(s, threads, &plan);
+    plan.prefetch =
+        s->b_kind == WF_GEMM_B_PACKED && s->n * all_k * (int64_t)sizeof(float) > caches->l2_bytes / 2;
+    return plan;
+}
+
+/* A pass of a panel takes an eighth of L2 (1024 deep for 16 columns in 512 KB): hardware prefetch feeds the
+ * tile from L2 at full speed, and longer passes have fewer partial sums (resnet50 3x3 layers: 0.95 of peak
+ * with 1024, 0.90 with 256 that fit L1; Zen 3, 2026-11-30). */
+static int64_t k_block_default(const wf_gemm_caches *caches, int width)
+{
+    return wf_i_max(caches->l2_bytes / 8 / (width * WF_VLEN * (int64_t)sizeof(float)), 128);
 }
 
 static wf_gemm_plan gemm_plan_default(const wf_gemm_shape *s, const wf_gemm_caches *caches, int threads)
 {
-    return plan_for(s, caches, threads, default_width(s));
+    const int width = width_default(s);
+    /* A little more than a block is better whole than halved. */
+    const int64_t rows = s->m <= ROWS_USUAL * 3 / 2 ? s->m : ROWS_USUAL;
+    return plan_of(s, caches, threads, width, rows, k_block_default(caches, width));
+}
+
+static void add_plan(const wf_gemm_plan *plan, wf_gemm_plan *list, size_t *count)
+{
+    for (size_t i = 0; i < *count; i++)
+        if (memcmp(&list[i], plan, sizeof *plan) == 0)
+            return;
+    if (*count < WF_GEMM_PLANS_MAX)
+        list[(*count)++] = *plan;
 }
 
 static size_t gemm_plan_list(const wf_gemm_shape *s, const wf_gemm_caches *caches, int threads,
                              wf_gemm_plan *out, size_t capacity)
 {
-    if (capacity)
-        out[0] = gemm_plan_default(s, caches, threads);
-    return 1;
+    wf_gemm_plan list[WF_GEMM_PLANS_MAX];
+    size_t count = 0;
+    const wf_gemm_plan first = gemm_plan_default(s, caches, threads);
+    add_plan(&first, list, &count);
+    static const int16_t widths[] = {2, 3, 1};
+    static const int32_t rows[] = {ROWS_USUAL, 2 * ROWS_USUAL, 4 * ROWS_USUAL, ROWS_FEW, ROWS_FEW_MORE};
+    static const int8_t depths[] = {4, 1, 2}; /* quarters of the default */
+    const int64_t vectors = wf_i_ceil_div(s->n, WF_VLEN);
+    for (size_t w = 0; w < sizeof widths / sizeof widths[0]; w++) {
+        if (widths[w] > vectors || (widths[w] == 1 && vectors > 1))
+            continue;
+        for (size_t k = 0; k < sizeof depths / sizeof depths[0]; k++) {
+            for (size_t r = 0; r < sizeof rows / sizeof rows[0]; r++) {
+                wf_gemm_plan plan = plan_of(s, caches, threads, widths[w], rows[r],
+                                            k_block_default(caches, widths[w]) * depths[k] / 4);
+                add_plan(&plan, list, &count);
+                plan.m_outer = 1;
+                if (s->m > 1)
+                    add_plan(&plan, list, &count);
+            }
+        }
+    }
+    /* Single changes of the default. */
+    wf_gemm_plan plan = first;
+    plan.prefetch = s->b_kind == WF_GEMM_B_PACKED && !first.prefetch;
+    add_plan(&plan, list, &count);
+    plan.prefetch = s->b_kind == WF_GEMM_B_PACKED ? 2 : 0;
+    add_plan(&plan, list, &count);
+    plan = first;
+    plan.pack_a = s->m > 1 && s->a_kind != WF_GEMM_A_COLUMNS;
+    add_plan(&plan, list, &count);
+    plan = first;
+    plan.pack_b = s->b_kind != WF_GEMM_B_ROWS;
+    add_plan(&plan, list, &count);
+    plan = first;
+    plan.n_block = (int32_t)wf_i_ceil_div(first.n_block, 2);
+    add_plan(&plan, list, &count);
+    if (first.merge_kw ||
+        (s->a_kind == WF_GEMM_A_CONV && s->conv.kernel_w > 1 && s->conv.dilation_w == 1 &&
+         s->conv.pixel_stride == s->conv.channels && s->conv.channels <= 2 * MERGE_CHANNELS)) {
+        plan = first;
+        plan.merge_kw = !first.merge_kw;
+        add_plan(&plan, list, &count);
+    }
+    for (size_t i = 0; i < count && i < capacity; i++)
+        out[i] = list[i];
+    return count;
 }
 
 const wf_gemm_kernels WF_KERNEL(wf_gemm) = {gemm_plan_default,    gemm_plan_list,    gemm_item_count,

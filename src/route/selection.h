@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Model: selection in a space as a PBQP.
+/* Selection in a space as a PBQP.
  *
  * A label of a node is an option: a group that covers the node and the cheapest choice of one combination of
  * layouts. The group's root carries the time. Between a producer and its only consumer an edge says: the same
@@ -9,8 +9,8 @@
  * consumers only forbid, so that a conversion which several consumers share is paid once. Graph inputs and
  * outputs are row-major.
  */
-#ifndef WF_ROUTE_MODEL_H
-#define WF_ROUTE_MODEL_H
+#ifndef WF_ROUTE_SELECTION_H
+#define WF_ROUTE_SELECTION_H
 
 #include "route/pbqp.h"
 #include "route/space_internal.h"
@@ -20,7 +20,7 @@ typedef struct wf_option {
     double cost_ns;
 } wf_option_t;
 
-typedef struct wf_model {
+typedef struct wf_selection {
     wf_space_t *space;
     const wf_graph_t *graph;
     wf_arena_t arena;
@@ -32,22 +32,23 @@ typedef struct wf_model {
     double *costs;          /* one per label */
     wf_pbqp_t *pbqp;        /* node i stands for graph->order[i]; nodes after those for shared values */
     WF_VEC(double) table;   /* scratch */
-} wf_model_t;
+} wf_selection_t;
 
-static inline const wf_group_t *wf_option_group(const wf_model_t *model, uint32_t option)
+static inline const wf_group_t *wf_option_group(const wf_selection_t *selection, uint32_t option)
 {
-    return &model->space->groups.items[model->options.items[option].group];
+    return &selection->space->groups.items[selection->options.items[option].group];
 }
 
-static inline const wf_choice_t *wf_option_choice(const wf_model_t *model, uint32_t option)
+static inline const wf_choice_t *wf_option_choice(const wf_selection_t *selection, uint32_t option)
 {
-    const wf_space_problem_t *entry = &model->space->problems.items[wf_option_group(model, option)->problem];
-    return &entry->choices.items[model->options.items[option].choice];
+    const wf_space_problem_t *entry =
+        &selection->space->problems.items[wf_option_group(selection, option)->problem];
+    return &entry->choices.items[selection->options.items[option].choice];
 }
 
-/* Makes the model of the space's present costs; conversions are added to the space. Call deinit on failure
- * too. */
-wf_status_t wf_model_init(wf_model_t *model, wf_space_t *space) WF_MUST_USE;
-void wf_model_deinit(wf_model_t *model);
+/* Makes the PBQP of the space at its present costs; conversions are added to the space. Call deinit on
+ * failure too. */
+wf_status_t wf_selection_init(wf_selection_t *selection, wf_space_t *space) WF_MUST_USE;
+void wf_selection_deinit(wf_selection_t *selection);
 
 #endif

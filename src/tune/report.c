@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The report of a tuning: the data of `tune --json`. */
+#include <math.h>
+#include <string.h>
+
+#include "tune/tuner_internal.h"
+
+static json_t *times_json(double median_ns, double low_ns, double high_ns)
+{
+    return json_pack("{s:f s:f s:f}", "median_ns", median_ns, "lo95_ns", low_ns, "hi95_ns", high_ns);
+}
+
+static wf_status_t take_text(wf_tuner_t *tuner, const json_t *report)
+{
+    size_t length = json_dumpb(report, NULL, 0, JSON_COMPACT);
+    char *text = NULL;
+    if (length == 0)
+        return wf_status_out_of_memory();
+    WF_TRY(wf_alloc(tuner->allocator, length + 1, 1, &text));
+    (void)json_dumpb(report, text, length, JSON_COMPACT);
+    tuner->result->report_json = text;
+    return WF_OK;
+}
+
+wf_status_t wf_tuner_report(wf_tuner_t *tuner)
+{
+    const wf_comparison_t *c = &tuner->comparison;
+    wf_tune_result_t *result = tuner->result;
+    json_t *report =
+        json_pack("{s:i s:s s:{s:I s:I} s:o s:o s:f s:f s:f s:f s:f s:O s:O s:O s:s}", "schema_version", 1,
+                  "verdict", tuner->verdict, "timings", "measured", (json_int_t)result->timings_measured,
+                  "reused", (json_int_t)result->timings_reused, "default",
+                  times_json(c->default_ns, c->default_low_ns, c->default_high_ns), "final",
+                  times_json(c->candidate_ns, c->candidate_low_ns, c->candidate_high_ns), "ratio", c->ratio,
+                  "ratio_lo95", c->low, "ratio_hi95", c->high, "budget_s", tuner->budget_s, "elapsed_s",
+                  wf_tuner_elapsed_s(tuner), "stages", tuner->stages, "quarantined", tuner->quarantined,
+                  "accuracy", tuner->accuracy, "engine", tuner->options->output_path);
+    wf_status_t status = report != NULL ? take_text(tuner, report) : wf_status_out_of_memory();
+    json_decref(report);
+    return status;
+}
