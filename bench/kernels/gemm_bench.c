@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Times the f32 product and convolution kernels on layer shapes, beside oneDNN when built with WF_BENCH_DNNL.
  *
- *   gemm_bench [--threads N] [--filter TEXT] [--cold] [--tune] [--rounds N]
+ *   gemm_bench [--threads N] [--filter TEXT] [--cold] [--tune] [--rounds N] [--cpu-time]
  *
  * Every round times each program once for at least a millisecond, so that all see the same phases of the
  * machine; the table has the minimum over the rounds. --cold rotates the weights through copies of 48 MB in
@@ -87,11 +87,12 @@ static const bench_case cases[] = {
 };
 
 static int threads = 2;
+static clockid_t bench_clock = CLOCK_MONOTONIC;
 
 static double now_us(void)
 {
     struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
+    clock_gettime(bench_clock, &t);
     return (double)t.tv_sec * 1e6 + (double)t.tv_nsec * 1e-3;
 }
 
@@ -508,25 +509,30 @@ int main(int argc, char **argv)
     int rounds = 15;
     for (int i = 1; i < argc; i++) {
         if (!strcmp(argv[i], "--threads") && i + 1 < argc)
-            threads = atoi(argv[++i]);
+            threads = (int)strtol(argv[++i], NULL, 10);
         else if (!strcmp(argv[i], "--filter") && i + 1 < argc)
             filter = argv[++i];
         else if (!strcmp(argv[i], "--rounds") && i + 1 < argc)
-            rounds = atoi(argv[++i]);
+            rounds = (int)strtol(argv[++i], NULL, 10);
         else if (!strcmp(argv[i], "--cold"))
             cold = true;
+        else if (!strcmp(argv[i], "--cpu-time"))
+            bench_clock = CLOCK_THREAD_CPUTIME_ID;
         else if (!strcmp(argv[i], "--tune"))
             tune = true;
         else
             return fprintf(stderr, "unknown option %s\n", argv[i]), 2;
     }
+    if (bench_clock != CLOCK_MONOTONIC)
+        threads = 1;
     omp_set_num_threads(threads);
 #ifdef WF_BENCH_DNNL
     DNNL(dnnl_engine_create(&engine, dnnl_cpu, 0));
     DNNL(dnnl_stream_create(&stream, engine, dnnl_stream_default_flags));
 #endif
     const double peak = fma_peak() * threads;
-    printf("FMA peak %.1f GFLOP/s with %d threads, %s weights\n", peak, threads, cold ? "cold" : "warm");
+    printf("FMA peak %.1f GFLOP/s with %d thread(s), %s weights%s\n", peak, threads, cold ? "cold" : "warm",
+           bench_clock == CLOCK_MONOTONIC ? "" : ", processor time");
     printf("%-34s %8s %8s", "layer", "own us", "of peak");
     if (tune)
         printf(" %8s %8s", "tuned us", "of peak");

@@ -177,17 +177,6 @@ static wf_status_t add_draft(lowering_t *l, const draft_t *draft, const uint32_t
     return wf_vec_push(scratch_allocator(l), &l->drafts, &added);
 }
 
-static const wf_choice_t *cheapest(const wf_space_problem_t *problem)
-{
-    const wf_choice_t *best = NULL;
-    for (size_t i = 0; i < problem->choices.count; i++) {
-        const wf_choice_t *choice = &problem->choices.items[i];
-        if (!choice->banned && (best == NULL || choice->cost_ns < best->cost_ns))
-            best = choice;
-    }
-    return best;
-}
-
 /* The tensor of `value` in `layout`, converted now when it does not exist yet. */
 static wf_status_t tensor_in(lowering_t *l, wf_value_id value, wf_layout_t layout, uint32_t *out_tensor)
 {
@@ -205,9 +194,10 @@ static wf_status_t tensor_in(lowering_t *l, wf_value_id value, wf_layout_t layou
     }
     WF_TRY(wf_space_convert(l->space, value, l->tensors.items[from].layout, layout, &problem_index));
     const wf_space_problem_t *problem = &l->space->problems.items[problem_index];
-    const wf_choice_t *choice = cheapest(problem);
-    if (choice == NULL)
+    uint32_t best = wf_space_best_choice(l->space, problem_index);
+    if (best == WF_NO_CHOICE)
         return WF_ERROR(INTERNAL, "no tactic for %s", problem->problem->text);
+    const wf_choice_t *choice = &problem->choices.items[best];
     WF_TRY(add_fresh_tensor(l, value, layout, out_tensor));
     const char *nodes = NULL;
     WF_TRY(wf_arena_format(l->arena, &nodes, "(%s to %s)", wf_layout_name(l->tensors.items[from].layout),

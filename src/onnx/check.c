@@ -127,32 +127,82 @@ static wf_status_t add_read(body_t *self, uint32_t node, uint32_t value)
     return wf_vec_push(self->model->allocator, &self->reads, &value);
 }
 
-/* Names of this body that inner graphs read. Inner names that hide an outer one only make the answer larger.
- */
-static wf_status_t add_captures(body_t *self, uint32_t node, const wf_pb_graph_t *graph)
+/* Names that graphs inside a node define; they hide those of the body. */
+typedef struct inner {
+    const struct inner *outer;
+    wf_map_t names;
+} inner_t;
+
+static bool is_inner(const inner_t *inner, wf_span_t name)
 {
-    uint32_t value;
-    for (size_t i = 0; i < graph->output.count; i++) {
-        wf_span_t name = graph->output.items[i].name;
-        if (name.bytes > 0 && find_value(self, name, &value)) {
-            WF_TRY(add_read(self, node, value));
+    uint64_t ignored;
+    for (; inner != NULL; inner = inner->outer) {
+        if (wf_map_get(&inner->names, (const char *)name.data, name.bytes, &ignored)) {
+            return true;
         }
     }
+    return false;
+}
+
+static wf_status_t define(inner_t *inner, wf_span_t name)
+{
+    return name.bytes > 0 ? wf_map_set(&inner->names, (const char *)name.data, name.bytes, 0) : WF_OK;
+}
+
+static wf_status_t define_all(inner_t *inner, const wf_pb_graph_t *graph)
+{
+    for (size_t i = 0; i < graph->input.count; i++) {
+        WF_TRY(define(inner, graph->input.items[i].name));
+    }
+    for (size_t i = 0; i < graph->initializer.count; i++) {
+        WF_TRY(define(inner, graph->initializer.items[i].name));
+    }
     for (size_t i = 0; i < graph->node.count; i++) {
-        const wf_pb_node_t *inner = &graph->node.items[i];
-        for (size_t k = 0; k < inner->input.count; k++) {
-            wf_span_t name = inner->input.items[k];
-            if (name.bytes > 0 && find_value(self, name, &value)) {
-                WF_TRY(add_read(self, node, value));
-            }
+        for (size_t k = 0; k < graph->node.items[i].output.count; k++) {
+            WF_TRY(define(inner, graph->node.items[i].output.items[k]));
         }
-        for (size_t k = 0; k < inner->attribute.count; k++) {
-            if (inner->attribute.items[k].g != NULL) {
-                WF_TRY(add_captures(self, node, inner->attribute.items[k].g));
+    }
+    return WF_OK;
+}
+
+static wf_status_t add_capture(body_t *self, uint32_t node, const inner_t *inner, wf_span_t name)
+{
+    uint32_t value;
+    bool outside = name.bytes > 0 && !is_inner(inner, name) && find_value(self, name, &value);
+    return outside ? add_read(self, node, value) : WF_OK;
+}
+
+static wf_status_t add_captures(body_t *self, uint32_t node, const inner_t *outer,
+                                const wf_pb_graph_t *graph);
+
+static wf_status_t walk_inner(body_t *self, uint32_t node, inner_t *inner, const wf_pb_graph_t *graph)
+{
+    WF_TRY(define_all(inner, graph));
+    for (size_t i = 0; i < graph->output.count; i++) {
+        WF_TRY(add_capture(self, node, inner, graph->output.items[i].name));
+    }
+    for (size_t i = 0; i < graph->node.count; i++) {
+        const wf_pb_node_t *step = &graph->node.items[i];
+        for (size_t k = 0; k < step->input.count; k++) {
+            WF_TRY(add_capture(self, node, inner, step->input.items[k]));
+        }
+        for (size_t k = 0; k < step->attribute.count; k++) {
+            if (step->attribute.items[k].g != NULL) {
+                WF_TRY(add_captures(self, node, inner, step->attribute.items[k].g));
             }
         }
     }
     return WF_OK;
+}
+
+/* Names of this body that a graph inside a node reads. */
+static wf_status_t add_captures(body_t *self, uint32_t node, const inner_t *outer, const wf_pb_graph_t *graph)
+{
+    inner_t inner = {.outer = outer};
+    wf_map_init(&inner.names, self->model->allocator);
+    wf_status_t status = walk_inner(self, node, &inner, graph);
+    wf_map_deinit(&inner.names);
+    return status;
 }
 
 static wf_status_t add_reads(body_t *self)
@@ -179,7 +229,7 @@ static wf_status_t add_reads(body_t *self)
         }
         for (size_t k = 0; k < node->attribute.count; k++) {
             if (node->attribute.items[k].g != NULL) {
-                WF_TRY(add_captures(self, i, node->attribute.items[k].g));
+                WF_TRY(add_captures(self, i, NULL, node->attribute.items[k].g));
             }
         }
     }

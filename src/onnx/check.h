@@ -7,7 +7,7 @@
 
 /* Fills the list of problems in one sweep, brings nodes into topological order, and marks outputs that
  * nothing reads. Nodes that no output depends on are only checked for their names. Bodies of If are left to
- * the importer, which knows the branch. Fails only for want of memory. */
+ * the importer, which knows what is run. Fails only for want of memory. */
 wf_status_t wf_onnx_check(wf_onnx_model_t *model) WF_MUST_USE;
 
 #endif

@@ -1,54 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From the decoded model to a graph: one walk over the nodes in order. Functions are inlined, the taken
- * branch of an If too; small constants are computed on the way, so that shapes that are computed from shapes
- * are known. */
+/* From the decoded model to a graph: one walk over the nodes in order. Functions are inlined; small constants
+ * are computed on the way, so that shapes that are computed from shapes are known. */
 #include "base/compiler.h"
 #include "onnx/bind.h"
-#include "onnx/model.h"
-#include "onnx/node.h"
+#include "onnx/import.h"
 #include "onnx/tensor.h"
 
 enum { SCRATCH_KEPT_BYTES = 65536 }; /* between nodes; more is given back */
 
-/* An argument of the function that is being inlined. */
-typedef struct argument {
-    wf_span_t name;
-    const wf_pb_attribute_t *attribute; /* NULL: not given */
-} argument_t;
-
-/* Where names mean something: the main graph, a function that is called, a branch that is taken. */
-typedef struct scope {
-    struct scope *outer; /* whose names a branch may read; NULL otherwise */
-    wf_map_t values;     /* name: wf_value_id */
-    wf_onnx_opsets_t opsets;
-    const char *prefix; /* before names of values in the graph */
-    /* Outputs of a function or branch take the names that the calling node gives them. */
-    const wf_span_t *results;
-    const char *const *result_names;
-    size_t result_count;
-    const argument_t *arguments;
-    size_t argument_count;
-    wf_arena_t scratch; /* of the node that is being made */
-    unsigned depth;
-} scope_t;
-
-typedef struct importer {
-    const wf_onnx_model_t *model;
-    wf_graph_t *graph;
-    uint64_t node_count;
-} importer_t;
-
-static wf_status_t import_nodes(importer_t *self, scope_t *scope, const wf_pb_node_t *nodes, size_t count);
+static wf_status_t import_nodes(wf_importer_t *self, wf_scope_t *scope, const wf_pb_node_t *nodes,
+                                size_t count);
 
 /* ---- Values ---- */
 
-static wf_status_t name_value(scope_t *scope, wf_span_t name, wf_value_id value)
+wf_status_t wf_scope_set(wf_scope_t *scope, wf_span_t name, wf_value_id value)
 {
     return wf_map_set(&scope->values, (const char *)name.data, name.bytes, value);
 }
 
-static wf_status_t add_constant(importer_t *self, const wf_pb_tensor_t *tensor, const char *prefix,
-                                wf_arena_t *scratch, wf_value_id *out_value)
+wf_status_t wf_import_constant(wf_importer_t *self, const wf_pb_tensor_t *tensor, const char *prefix,
+                               wf_arena_t *scratch, wf_value_id *out_value)
 {
     wf_type_t type;
     const void *data;
@@ -66,14 +37,14 @@ static wf_status_t add_constant(importer_t *self, const wf_pb_tensor_t *tensor, 
 }
 
 /* The value of a name. Initializers become constants when they are first asked for. */
-static wf_status_t find_value(importer_t *self, scope_t *scope, wf_span_t name, wf_value_id *out_value)
+wf_status_t wf_scope_find(wf_importer_t *self, wf_scope_t *scope, wf_span_t name, wf_value_id *out_value)
 {
     uint64_t found;
     *out_value = WF_NO_VALUE;
     if (name.bytes == 0) {
         return WF_OK;
     }
-    for (scope_t *at = scope; at != NULL; at = at->outer) {
+    for (wf_scope_t *at = scope; at != NULL; at = at->outer) {
         if (wf_map_get(&at->values, (const char *)name.data, name.bytes, &found)) {
             *out_value = (wf_value_id)found;
             return WF_OK;
@@ -81,17 +52,18 @@ static wf_status_t find_value(importer_t *self, scope_t *scope, wf_span_t name, 
         if (at->depth == 0 &&
             wf_map_get(&self->model->initializers, (const char *)name.data, name.bytes, &found)) {
             const wf_pb_tensor_t *tensor = &self->model->proto.graph->initializer.items[found];
-            WF_TRY(add_constant(self, tensor, "", &scope->scratch, out_value));
-            return name_value(at, tensor->name, *out_value);
+            WF_TRY(wf_import_constant(self, tensor, "", &scope->scratch, out_value));
+            return wf_scope_set(at, tensor->name, *out_value);
         }
     }
     return WF_ERROR(MODEL_INVALID, "value %.*s is made by nothing", WF_SPAN_ARGS(name));
 }
 
-static wf_status_t full_name(scope_t *scope, wf_span_t name, const char **out_name)
+static wf_status_t full_name(wf_scope_t *scope, wf_span_t name, const char **out_name)
 {
     for (size_t i = 0; i < scope->result_count; i++) {
-        if (scope->result_names[i] != NULL && wf_span_same(scope->results[i], name)) {
+        if (scope->result_names != NULL && scope->result_names[i] != NULL &&
+            wf_span_same(scope->results[i], name)) {
             *out_name = scope->result_names[i];
             return WF_OK;
         }
@@ -106,7 +78,7 @@ static wf_status_t full_name(scope_t *scope, wf_span_t name, const char **out_na
 /* ---- Attributes ---- */
 
 /* The attribute that is meant: itself, or the function's argument; NULL when that is not given. */
-static const wf_pb_attribute_t *meant_attribute(const scope_t *scope, const wf_pb_attribute_t *attribute)
+static const wf_pb_attribute_t *meant_attribute(const wf_scope_t *scope, const wf_pb_attribute_t *attribute)
 {
     if (attribute->ref_attr_name.bytes == 0) {
         return attribute;
@@ -129,11 +101,20 @@ static const wf_pb_attribute_t *find_attribute(const wf_pb_attribute_t *items, s
     return NULL;
 }
 
-/* Arguments of a call: what the node gives, else the function's default. */
-static wf_status_t make_arguments(scope_t *caller, const wf_pb_node_t *call, const wf_pb_function_t *function,
-                                  const argument_t **out_arguments, size_t *out_count)
+const wf_pb_attribute_t *wf_scope_attribute(const wf_scope_t *scope, const wf_pb_node_t *node,
+                                            const char *name)
 {
-    argument_t *arguments;
+    wf_span_t text = {(const uint8_t *)name, strlen(name)};
+    const wf_pb_attribute_t *own = find_attribute(node->attribute.items, node->attribute.count, text);
+    return own != NULL ? meant_attribute(scope, own) : NULL;
+}
+
+/* Arguments of a call: what the node gives, else the function's default. */
+static wf_status_t make_arguments(wf_scope_t *caller, const wf_pb_node_t *call,
+                                  const wf_pb_function_t *function, const wf_argument_t **out_arguments,
+                                  size_t *out_count)
+{
+    wf_argument_t *arguments;
     size_t required = function->attribute.count;
     size_t count = required + function->attribute_proto.count;
     WF_TRY(wf_arena_alloc(&caller->scratch, count, sizeof *arguments, &arguments));
@@ -143,15 +124,15 @@ static wf_status_t make_arguments(scope_t *caller, const wf_pb_node_t *call, con
         wf_span_t name = i < required ? function->attribute.items[i] : fallback->name;
         const wf_pb_attribute_t *given = find_attribute(call->attribute.items, call->attribute.count, name);
         const wf_pb_attribute_t *meant = given != NULL ? meant_attribute(caller, given) : NULL;
-        arguments[i] = (argument_t){name, meant != NULL ? meant : fallback};
+        arguments[i] = (wf_argument_t){name, meant != NULL ? meant : fallback};
     }
     *out_arguments = arguments;
     *out_count = count;
     return WF_OK;
 }
 
-static wf_status_t read_attributes(importer_t *self, scope_t *scope, const wf_pb_node_t *node, int64_t opset,
-                                   wf_upgrade_t *upgrade)
+static wf_status_t read_attributes(wf_importer_t *self, wf_scope_t *scope, const wf_pb_node_t *node,
+                                   int64_t opset, wf_upgrade_t *upgrade)
 {
     enum { ADDED_BY_RULES = 4 };
     upgrade->attr_capacity = node->attribute.count + ADDED_BY_RULES;
@@ -171,17 +152,16 @@ static wf_status_t read_attributes(importer_t *self, scope_t *scope, const wf_pb
 
 /* ---- Nodes ---- */
 
-/* What is known of a node before its kind is looked at. */
-typedef struct call {
-    const wf_pb_node_t *node;
-    wf_onnx_meaning_t meaning;
-    wf_value_id *inputs;
-    const char **output_names; /* NULL: not used */
-    wf_value_id *results;
-    const char *label, *onnx_names;
-} call_t;
+wf_status_t wf_import_count(wf_importer_t *self)
+{
+    self->node_count++;
+    return self->node_count <= WF_ONNX_MAX_INLINED_NODES
+               ? WF_OK
+               : WF_ERROR(MODEL_LIMIT, "more than %d nodes when functions and bodies are inlined",
+                          WF_ONNX_MAX_INLINED_NODES);
+}
 
-static wf_status_t make_operator(importer_t *self, scope_t *scope, call_t *call)
+static wf_status_t make_operator(wf_importer_t *self, wf_scope_t *scope, wf_call_t *call)
 {
     const wf_pb_node_t *node = call->node;
     const wf_rule_t *rule = call->meaning.rule;
@@ -204,47 +184,47 @@ static wf_status_t make_operator(importer_t *self, scope_t *scope, call_t *call)
     return rule != NULL ? rule->fn(&upgrade) : wf_up_same(&upgrade);
 }
 
-static void scope_deinit(scope_t *scope)
+void wf_scope_deinit(wf_scope_t *scope)
 {
     wf_map_deinit(&scope->values);
     wf_arena_deinit(&scope->scratch);
 }
 
-static wf_status_t scope_init(importer_t *self, scope_t *scope, scope_t *caller, const call_t *call)
+wf_status_t wf_scope_init(wf_importer_t *self, wf_scope_t *scope, wf_scope_t *caller, const char *label)
 {
     wf_allocator_t allocator = self->graph->arena.allocator;
+    *scope = (wf_scope_t){.prefix = ""};
     wf_map_init(&scope->values, allocator);
     wf_arena_init(&scope->scratch, allocator);
     if (caller == NULL) {
-        scope->prefix = "";
         return WF_OK;
     }
     scope->depth = caller->depth + 1;
-    scope->result_names = call->output_names;
     if (scope->depth > WF_ONNX_MAX_CALL_DEPTH) {
-        return WF_ERROR(MODEL_LIMIT, "functions and branches are nested more than %d deep",
+        return WF_ERROR(MODEL_LIMIT, "functions and bodies are nested more than %d deep",
                         WF_ONNX_MAX_CALL_DEPTH);
     }
-    return wf_arena_format(&caller->scratch, &scope->prefix, "%s/", call->label);
+    return wf_arena_format(&caller->scratch, &scope->prefix, "%s/", label);
 }
 
-/* Imports the nodes of an inner scope and takes its results. */
-static wf_status_t run_scope(importer_t *self, scope_t *scope, const wf_pb_node_t *nodes, size_t node_count,
-                             const call_t *call)
+wf_status_t wf_import_body(wf_importer_t *self, wf_scope_t *scope, const wf_pb_node_t *nodes,
+                           size_t node_count, wf_value_id *out_results)
 {
     WF_TRY(import_nodes(self, scope, nodes, node_count));
-    for (size_t i = 0; i < call->node->output.count; i++) {
-        if (call->output_names[i] != NULL && i < scope->result_count) {
-            WF_TRY(find_value(self, scope, scope->results[i], &call->results[i]));
-            if (call->results[i] == WF_NO_VALUE) { /* no name, or an input that the call leaves out */
-                return WF_ERROR(MODEL_INVALID, "its output %zu is made by nothing", i);
-            }
+    for (size_t i = 0; i < scope->result_count; i++) {
+        if (scope->result_names != NULL && scope->result_names[i] == NULL) {
+            continue;
+        }
+        WF_TRY(wf_scope_find(self, scope, scope->results[i], &out_results[i]));
+        if (out_results[i] == WF_NO_VALUE) { /* no name, or an input that the call leaves out */
+            return WF_ERROR(MODEL_INVALID, "its output %zu is made by nothing", i);
         }
     }
     return WF_OK;
 }
 
-static wf_status_t fill_function(importer_t *self, scope_t *caller, scope_t *scope, const call_t *call)
+static wf_status_t fill_function(wf_importer_t *self, wf_scope_t *caller, wf_scope_t *scope,
+                                 const wf_call_t *call)
 {
     const wf_pb_function_t *function = &self->model->proto.functions.items[call->meaning.function];
     const wf_pb_node_t *node = call->node;
@@ -252,176 +232,32 @@ static wf_status_t fill_function(importer_t *self, scope_t *caller, scope_t *sco
         return WF_ERROR(MODEL_INVALID, "%zu inputs and %zu outputs, the function has %zu and %zu",
                         node->input.count, node->output.count, function->input.count, function->output.count);
     }
-    WF_TRY(scope_init(self, scope, caller, call));
     WF_TRY(make_arguments(caller, node, function, &scope->arguments, &scope->argument_count));
     scope->results = function->output.items;
+    scope->result_names = call->output_names;
     scope->result_count = node->output.count;
     scope->opsets = (wf_onnx_opsets_t){function->opset_import.items, function->opset_import.count,
                                        self->model->proto.ir_version};
     for (size_t i = 0; i < function->input.count; i++) {
         wf_value_id value = i < node->input.count ? call->inputs[i] : WF_NO_VALUE;
-        WF_TRY(name_value(scope, function->input.items[i], value));
+        WF_TRY(wf_scope_set(scope, function->input.items[i], value));
     }
-    return run_scope(self, scope, function->node.items, function->node.count, call);
+    return wf_import_body(self, scope, function->node.items, function->node.count, call->results);
 }
 
-static wf_status_t make_function(importer_t *self, scope_t *caller, const call_t *call)
+static wf_status_t make_function(wf_importer_t *self, wf_scope_t *caller, const wf_call_t *call)
 {
-    scope_t scope = {.outer = NULL};
-    wf_status_t status = fill_function(self, caller, &scope, call);
-    scope_deinit(&scope);
+    wf_scope_t scope;
+    wf_status_t status = wf_scope_init(self, &scope, caller, call->label);
+    if (status == WF_OK) {
+        status = fill_function(self, caller, &scope, call);
+    }
+    wf_scope_deinit(&scope);
     return status;
-}
-
-static wf_status_t fill_branch(importer_t *self, scope_t *caller, scope_t *scope, const call_t *call,
-                               const wf_pb_graph_t *graph)
-{
-    wf_span_t *results;
-    WF_TRY(scope_init(self, scope, caller, call));
-    scope->outer = caller;
-    scope->opsets = caller->opsets;
-    scope->arguments = caller->arguments;
-    scope->argument_count = caller->argument_count;
-    if (graph->output.count != call->node->output.count || graph->input.count != 0 ||
-        graph->sparse_initializer.count != 0) {
-        return WF_ERROR(MODEL_INVALID, "its branch has %zu inputs and %zu outputs", graph->input.count,
-                        graph->output.count);
-    }
-    WF_TRY(wf_arena_alloc(&caller->scratch, graph->output.count, sizeof *results, &results));
-    for (size_t i = 0; i < graph->output.count; i++) {
-        results[i] = graph->output.items[i].name;
-    }
-    scope->results = results;
-    scope->result_count = graph->output.count;
-    for (size_t i = 0; i < graph->initializer.count; i++) {
-        const wf_pb_tensor_t *tensor = &graph->initializer.items[i];
-        wf_value_id value;
-        WF_TRY(wf_onnx_name_check(tensor->name, "an initializer"));
-        WF_TRY(add_constant(self, tensor, scope->prefix, &scope->scratch, &value));
-        WF_TRY(name_value(scope, tensor->name, value));
-    }
-    return run_scope(self, scope, graph->node.items, graph->node.count, call);
-}
-
-static wf_status_t make_branch(importer_t *self, scope_t *caller, const call_t *call, const char *branch)
-{
-    const wf_pb_node_t *node = call->node;
-    wf_span_t name = {(const uint8_t *)branch, strlen(branch)};
-    const wf_pb_attribute_t *attribute = find_attribute(node->attribute.items, node->attribute.count, name);
-    if (attribute == NULL || attribute->g == NULL) {
-        return WF_ERROR(MODEL_INVALID, "attribute %s is missing", branch);
-    }
-    scope_t scope = {.outer = NULL};
-    wf_status_t status = fill_branch(self, caller, &scope, call, attribute->g);
-    scope_deinit(&scope);
-    return status;
-}
-
-/* A branch under names of its own, for a condition that is not known. */
-static wf_status_t make_both(importer_t *self, scope_t *scope, const call_t *call, const char *branch,
-                             wf_value_id **out_results)
-{
-    size_t count = call->node->output.count;
-    uint64_t before = self->node_count;
-    call_t inner = *call;
-    WF_TRY(wf_arena_alloc(&scope->scratch, count, sizeof *inner.output_names, &inner.output_names));
-    WF_TRY(wf_arena_alloc(&scope->scratch, count, sizeof *inner.results, &inner.results));
-    WF_TRY(wf_arena_format(&scope->scratch, &inner.label, "%s/%s", call->label, branch));
-    for (size_t i = 0; i < count; i++) {
-        inner.results[i] = WF_NO_VALUE;
-        if (call->output_names[i] != NULL) {
-            WF_TRY(wf_arena_format(&scope->scratch, &inner.output_names[i], "%s/%s", call->output_names[i],
-                                   branch));
-        }
-    }
-    WF_TRY(wf_status_hinted(
-        make_branch(self, scope, &inner, branch),
-        "its condition depends on run-time values, so both branches are compiled: fix the value of the "
-        "input that decides it, or export the branch that is wanted"));
-    if (self->node_count - before > WF_ONNX_MAX_BRANCH_NODES) {
-        return wf_status_hinted(
-            WF_ERROR(MODEL_UNSUPPORTED,
-                     "its condition depends on run-time values, and %s has more than %d nodes", branch,
-                     WF_ONNX_MAX_BRANCH_NODES),
-            "fix the value of the input that decides it, or export the branch that is wanted");
-    }
-    *out_results = inner.results;
-    return WF_OK;
-}
-
-static wf_status_t select_result(importer_t *self, const call_t *call, size_t index, wf_value_id condition,
-                                 wf_value_id then_value, wf_value_id else_value)
-{
-    wf_graph_t *graph = self->graph;
-    const wf_value_t *a = wf_graph_value(graph, then_value);
-    const wf_value_t *b = wf_graph_value(graph, else_value);
-    if (then_value == else_value) {
-        call->results[index] = then_value;
-        return WF_OK;
-    }
-    if (!a->type_known || !b->type_known || !wf_type_equal(&a->type, &b->type)) {
-        return wf_status_hinted(
-            WF_ERROR(MODEL_UNSUPPORTED,
-                     "its condition depends on run-time values, and its branches give different shapes"),
-            "fix the value of the input that decides it, or export the branch that is wanted");
-    }
-    wf_value_id inputs[3] = {condition, then_value, else_value};
-    wf_node_spec_t spec = {
-        .op = WF_OP_WHERE, .inputs = inputs, .input_count = 3, .onnx_names = call->onnx_names};
-    return wf_emit(graph, &spec, call->output_names[index], &call->results[index]);
-}
-
-/* Both branches are computed and the condition picks, value by value: right as long as they are cheap and
- * give the same shapes. What would fail in the branch that is not taken fails all the same. */
-static wf_status_t make_select(importer_t *self, scope_t *scope, const call_t *call)
-{
-    wf_value_id condition = call->inputs[0];
-    wf_value_id *then_results, *else_results;
-    WF_TRY(make_both(self, scope, call, "then_branch", &then_results));
-    WF_TRY(make_both(self, scope, call, "else_branch", &else_results));
-    if (wf_graph_value(self->graph, condition)->type.rank > 0) {
-        wf_attr_t shape = wf_attr_ints("shape", NULL, 0);
-        wf_value_id inputs[2] = {condition, WF_NO_VALUE};
-        const char *name;
-        wf_node_spec_t spec = {.op = WF_OP_RESHAPE,
-                               .attrs = &shape,
-                               .attr_count = 1,
-                               .inputs = inputs,
-                               .input_count = 2,
-                               .onnx_names = call->onnx_names};
-        WF_TRY(wf_arena_format(&scope->scratch, &name, "%s/condition", call->label));
-        WF_TRY(wf_emit(self->graph, &spec, name, &condition));
-    }
-    for (size_t i = 0; i < call->node->output.count; i++) {
-        if (call->output_names[i] != NULL) {
-            WF_TRY(select_result(self, call, i, condition, then_results[i], else_results[i]));
-        }
-    }
-    return WF_OK;
-}
-
-/* The branch of a condition that is known takes the node's place. */
-static wf_status_t make_if(importer_t *self, scope_t *caller, const call_t *call)
-{
-    wf_tensor_t condition;
-    if (call->node->input.count != 1 || call->inputs[0] == WF_NO_VALUE) {
-        return WF_ERROR(MODEL_INVALID, "it needs one input, the condition");
-    }
-    const wf_value_t *value = wf_graph_value(self->graph, call->inputs[0]);
-    if (value->type_known && (value->type.dtype != WF_DTYPE_BOOL || wf_type_elems(&value->type) != 1)) {
-        return WF_ERROR(MODEL_INVALID, "its condition is not one boolean");
-    }
-    if (wf_graph_constant(self->graph, call->inputs[0], &condition)) {
-        return make_branch(self, caller, call,
-                           *(const uint8_t *)condition.data != 0 ? "then_branch" : "else_branch");
-    }
-    return value->type_known
-               ? make_select(self, caller, call)
-               : WF_ERROR(MODEL_UNSUPPORTED, "the shape of its condition depends on run-time values");
 }
 
 /* Names of outputs, NULL for those that nothing reads; *out_live is false when that is all of them. */
-static wf_status_t name_outputs(scope_t *scope, const wf_pb_node_t *node, const char ***out_names,
+static wf_status_t name_outputs(wf_scope_t *scope, const wf_pb_node_t *node, const char ***out_names,
                                 bool *out_live)
 {
     const char **names;
@@ -439,7 +275,7 @@ static wf_status_t name_outputs(scope_t *scope, const wf_pb_node_t *node, const 
     return WF_OK;
 }
 
-static wf_status_t make_node(importer_t *self, scope_t *scope, call_t *call)
+static wf_status_t make_node(wf_importer_t *self, wf_scope_t *scope, wf_call_t *call)
 {
     const wf_pb_node_t *node = call->node;
     WF_TRY(wf_onnx_node_meaning(self->model, &scope->opsets, node, &call->meaning));
@@ -447,20 +283,20 @@ static wf_status_t make_node(importer_t *self, scope_t *scope, call_t *call)
         WF_TRY(wf_onnx_node_check(node, &call->meaning));
     }
     for (size_t i = 0; i < node->input.count; i++) {
-        WF_TRY(find_value(self, scope, node->input.items[i], &call->inputs[i]));
+        WF_TRY(wf_scope_find(self, scope, node->input.items[i], &call->inputs[i]));
     }
     switch (call->meaning.kind) {
     case WF_ONNX_FUNCTION:
         return make_function(self, scope, call);
-    case WF_ONNX_IF:
-        return make_if(self, scope, call);
+    case WF_ONNX_FLOW:
+        return wf_import_flow(self, scope, call);
     default:
         return make_operator(self, scope, call);
     }
 }
 
 /* "node x (Conv, operator set 17): ...", unless the graph's builder has said so already. */
-static wf_status_t annotate(wf_status_t status, const call_t *call)
+static wf_status_t annotate(wf_status_t status, const wf_call_t *call)
 {
     const char *domain = call->node->domain.bytes > 0 ? "." : "";
     if (status == WF_OK || strncmp(wf_status_message(status), "node ", 5) == 0) {
@@ -471,18 +307,15 @@ static wf_status_t annotate(wf_status_t status, const call_t *call)
                                (long long)call->meaning.opset);
 }
 
-static wf_status_t import_node(importer_t *self, scope_t *scope, const wf_pb_node_t *node)
+static wf_status_t import_node(wf_importer_t *self, wf_scope_t *scope, const wf_pb_node_t *node)
 {
-    call_t call = {.node = node};
+    wf_call_t call = {.node = node};
     bool live;
     WF_TRY(name_outputs(scope, node, &call.output_names, &live));
     if (!live) {
         return WF_OK;
     }
-    if (++self->node_count > WF_ONNX_MAX_INLINED_NODES) {
-        return WF_ERROR(MODEL_LIMIT, "more than %d nodes when functions and branches are inlined",
-                        WF_ONNX_MAX_INLINED_NODES);
-    }
+    WF_TRY(wf_import_count(self));
     for (size_t i = 0; call.label == NULL; i++) {
         call.label = call.output_names[i];
     }
@@ -505,12 +338,13 @@ static wf_status_t import_node(importer_t *self, scope_t *scope, const wf_pb_nod
         if (call.results[i] == WF_NO_VALUE) {
             return annotate(WF_ERROR(MODEL_UNSUPPORTED, "output %zu is not supported", i), &call);
         }
-        WF_TRY(name_value(scope, node->output.items[i], call.results[i]));
+        WF_TRY(wf_scope_set(scope, node->output.items[i], call.results[i]));
     }
     return WF_OK;
 }
 
-static wf_status_t import_nodes(importer_t *self, scope_t *scope, const wf_pb_node_t *nodes, size_t count)
+static wf_status_t import_nodes(wf_importer_t *self, wf_scope_t *scope, const wf_pb_node_t *nodes,
+                                size_t count)
 {
     for (size_t i = 0; i < count; i++) {
         WF_TRY(import_node(self, scope, &nodes[i]));
@@ -525,7 +359,7 @@ static wf_status_t import_nodes(importer_t *self, scope_t *scope, const wf_pb_no
 /* ---- Inputs and outputs ---- */
 
 /* A fixed input stays an input; what reads it reads a constant. */
-static wf_status_t add_fixed(importer_t *self, const wf_port_t *port, const wf_tensor_t *value,
+static wf_status_t add_fixed(wf_importer_t *self, const wf_port_t *port, const wf_tensor_t *value,
                              wf_value_id *out_value)
 {
     wf_tensor_t copy;
@@ -537,7 +371,7 @@ static wf_status_t add_fixed(importer_t *self, const wf_port_t *port, const wf_t
     return WF_OK;
 }
 
-static wf_status_t add_inputs(importer_t *self, scope_t *scope, const wf_onnx_binding_t *bindings,
+static wf_status_t add_inputs(wf_importer_t *self, wf_scope_t *scope, const wf_onnx_binding_t *bindings,
                               const wf_type_t *types, const size_t *bound)
 {
     const wf_onnx_summary_t *summary = &self->model->summary;
@@ -568,13 +402,13 @@ static wf_status_t move_name(wf_graph_t *graph, wf_value_id owner, wf_value_id v
 
 /* An output that is a constant, or the same value as another one, is a copy: outputs are made by nodes, each
  * by its own. */
-static wf_status_t add_output(importer_t *self, scope_t *scope, wf_span_t port_name)
+static wf_status_t add_output(wf_importer_t *self, wf_scope_t *scope, wf_span_t port_name)
 {
     const char *name;
     wf_value_id value, copy;
     uint64_t named;
     wf_graph_t *graph = self->graph;
-    WF_TRY(find_value(self, scope, port_name, &value));
+    WF_TRY(wf_scope_find(self, scope, port_name, &value));
     WF_TRY(wf_arena_text(&scope->scratch, (const char *)port_name.data, port_name.bytes, &name));
     if (wf_map_get(&graph->value_names, name, strlen(name), &named) &&
         wf_graph_value(graph, (wf_value_id)named)->is_input) {
@@ -601,12 +435,11 @@ static wf_status_t add_output(importer_t *self, scope_t *scope, wf_span_t port_n
 
 /* ---- The whole graph ---- */
 
-static wf_status_t import_main(importer_t *self, scope_t *scope, const wf_onnx_binding_t *bindings,
+static wf_status_t import_main(wf_importer_t *self, wf_scope_t *scope, const wf_onnx_binding_t *bindings,
                                const wf_type_t *types, const size_t *bound)
 {
     const wf_pb_model_t *proto = &self->model->proto;
     const wf_pb_graph_t *graph = proto->graph;
-    WF_TRY(scope_init(self, scope, NULL, NULL));
     scope->opsets =
         (wf_onnx_opsets_t){proto->opset_import.items, proto->opset_import.count, proto->ir_version};
     WF_TRY(wf_arena_text(&self->graph->arena, (const char *)graph->name.data, graph->name.bytes,
@@ -619,11 +452,11 @@ static wf_status_t import_main(importer_t *self, scope_t *scope, const wf_onnx_b
     return wf_graph_sort(self->graph);
 }
 
-static wf_status_t import_bound(importer_t *self, const wf_onnx_binding_t *bindings, size_t binding_count)
+static wf_status_t import_bound(wf_importer_t *self, const wf_onnx_binding_t *bindings, size_t binding_count)
 {
     const wf_onnx_summary_t *summary = &self->model->summary;
     wf_allocator_t allocator = self->graph->arena.allocator;
-    scope_t scope = {.outer = NULL};
+    wf_scope_t scope;
     wf_type_t *types = NULL;
     size_t *bound = NULL;
     wf_status_t status = wf_alloc(allocator, summary->input_count, sizeof *types, &types);
@@ -634,8 +467,11 @@ static wf_status_t import_bound(importer_t *self, const wf_onnx_binding_t *bindi
         status = wf_onnx_bind(summary, bindings, binding_count, allocator, types, bound);
     }
     if (status == WF_OK) {
-        status = import_main(self, &scope, bindings, types, bound);
-        scope_deinit(&scope);
+        status = wf_scope_init(self, &scope, NULL, "");
+        if (status == WF_OK) {
+            status = import_main(self, &scope, bindings, types, bound);
+        }
+        wf_scope_deinit(&scope);
     }
     wf_free(allocator, types, summary->input_count, sizeof *types);
     wf_free(allocator, bound, summary->input_count, sizeof *bound);
@@ -662,7 +498,7 @@ static wf_status_t refuse(const wf_onnx_model_t *model)
 wf_status_t wf_onnx_to_graph(const wf_onnx_model_t *model, const wf_onnx_binding_t *bindings,
                              size_t binding_count, wf_allocator_t allocator, wf_graph_t **out_graph)
 {
-    importer_t self = {.model = model};
+    wf_importer_t self = {.model = model};
     *out_graph = NULL;
     if (model->problem_count > 0) {
         return refuse(model);

@@ -225,20 +225,13 @@ static wf_status_t read_tensor(wf_span_t bytes, wf_arena_t *arena, wf_tensor_t *
 {
     wf_pb_tensor_t tensor = {0};
     size_t limit_bytes;
-    if (!wf_size_add(arena->total_bytes, WF_ONNX_MAX_DECODE_BASE, &limit_bytes)) {
-        limit_bytes = SIZE_MAX;
-    }
-    wf_status_t status = wf_wire_decode(WF_PB_tensor, bytes, arena, limit_bytes, &tensor);
-    if (status == WF_OK && !WF_PB_HAS(tensor, &tensor, data_type)) {
-        status = WF_ERROR(MODEL_INVALID, "TensorProto.data_type is not there");
-    }
-    if (status != WF_OK) {
-        return wf_status_hinted(wf_status_annotated(status, "not a tensor"),
-                                "files with sequences and optional values are not supported");
-    }
     const void *data;
     wf_type_t type;
     uint8_t *copy;
+    if (!wf_size_add(arena->total_bytes, WF_ONNX_MAX_DECODE_BASE, &limit_bytes)) {
+        limit_bytes = SIZE_MAX;
+    }
+    WF_TRY(wf_wire_decode(WF_PB_tensor, bytes, arena, limit_bytes, &tensor));
     WF_TRY(wf_onnx_tensor_type(&tensor, &type));
     WF_TRY(wf_onnx_tensor_data(&tensor, &type, false, arena, &data));
     size_t data_bytes = (size_t)wf_type_bytes(&type);
@@ -258,5 +251,9 @@ wf_status_t wf_onnx_read_tensor_file(const char *path, wf_arena_t *arena, wf_ten
     WF_TRY(wf_mapping_open(path, &file));
     wf_status_t status = read_tensor((wf_span_t){file.data, file.bytes}, arena, out_tensor, out_name);
     wf_mapping_close(&file);
+    if (status != WF_OK && wf_status_code(status) != WF_CODE_OUT_OF_MEMORY) {
+        status = wf_status_hinted(
+            status, "the file has to hold one tensor; sequences and optional values are not supported");
+    }
     return wf_status_annotated(status, "%s", path);
 }

@@ -115,8 +115,9 @@ wf_status_t wf_onnx_node_meaning(const wf_onnx_model_t *model, const wf_onnx_ops
             WF_ERROR(MODEL_INVALID, "domain \"%.*s\" is not imported", WF_SPAN_ARGS(node->domain)),
             "the model has to list its version in opset_import");
     }
-    if (standard && wf_span_equal(node->op_type, "If")) {
-        out_meaning->kind = WF_ONNX_IF;
+    if (standard && (wf_span_equal(node->op_type, "If") || wf_span_equal(node->op_type, "Loop") ||
+                     wf_span_equal(node->op_type, "Scan"))) {
+        out_meaning->kind = WF_ONNX_FLOW;
         return WF_OK;
     }
     size_t count;
@@ -487,7 +488,7 @@ static wf_status_t check_counts(const wf_pb_node_t *node, wf_op_t op)
 wf_status_t wf_onnx_node_check(const wf_pb_node_t *node, const wf_onnx_meaning_t *meaning)
 {
     WF_TRY(check_names(node));
-    if (meaning->kind == WF_ONNX_FUNCTION || meaning->kind == WF_ONNX_IF) {
+    if (meaning->kind == WF_ONNX_FUNCTION || meaning->kind == WF_ONNX_FLOW) {
         return WF_OK;
     }
     for (size_t i = 0; i < node->attribute.count; i++) {

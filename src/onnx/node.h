@@ -22,7 +22,7 @@ typedef enum wf_onnx_kind {
     WF_ONNX_OPERATOR, /* one of the table, as it is */
     WF_ONNX_RULE,     /* an older or foreign form: rule->fn makes it */
     WF_ONNX_FUNCTION, /* a function of the model */
-    WF_ONNX_IF        /* a branch is taken when the condition is known */
+    WF_ONNX_FLOW      /* If, Loop, Scan: their bodies take their place */
 } wf_onnx_kind_t;
 
 typedef struct wf_onnx_meaning {

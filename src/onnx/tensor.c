@@ -209,6 +209,10 @@ wf_status_t wf_onnx_tensor_data(const wf_pb_tensor_t *tensor, const wf_type_t *t
         place = PLACE_VIEW; /* packed floats lie in the file as they lie in memory */
     }
     if (place == PLACE_FIELD) {
+        if (bytes / field.number_bytes >
+            tensor->self.bytes) { /* a number takes a byte of the file at least */
+            return wrong_size(field.name, tensor->self.bytes, bytes);
+        }
         WF_TRY(take(arena, bytes, &copy));
         WF_TRY(decode_field(tensor, &field, bytes, copy));
         *out_data = copy;

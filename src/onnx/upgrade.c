@@ -34,6 +34,16 @@ bool wf_up_has(const wf_upgrade_t *self, size_t input)
     return input < self->input_count && self->inputs[input] != WF_NO_VALUE;
 }
 
+wf_status_t wf_up_need_inputs(const wf_upgrade_t *self, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (!wf_up_has(self, i)) {
+            return WF_ERROR(MODEL_INVALID, "input %zu is missing", i);
+        }
+    }
+    return WF_OK;
+}
+
 wf_status_t wf_up_type_of(const wf_upgrade_t *self, wf_value_id value, wf_type_t *out_type)
 {
     const wf_value_t *source = wf_graph_value(self->graph, value);
@@ -264,6 +274,51 @@ wf_status_t wf_up_reshape(wf_upgrade_t *self, wf_value_id x, const int64_t *dims
 wf_status_t wf_up_scalar(wf_upgrade_t *self, wf_dtype_t dtype, double value, wf_value_id *out_value)
 {
     const char *name;
+    wf_tensor_t tensor;
     WF_TRY(wf_arena_format(self->scratch, &name, "%s/constant", self->label));
-    return wf_emit_doubles(self->graph, name, &(wf_type_t){.dtype = dtype}, &value, out_value);
+    WF_TRY(wf_emit_constant(self->graph, name, &(wf_type_t){.dtype = dtype}, &tensor, out_value));
+    return wf_constant_set(&tensor, 0, value)
+               ? WF_OK
+               : WF_ERROR(MODEL_UNSUPPORTED, "element type %s is not supported: it has no %g",
+                          wf_dtype_name(dtype), value);
+}
+
+wf_status_t wf_up_transpose(wf_upgrade_t *self, wf_value_id x, const int64_t *perm, size_t rank,
+                            wf_value_id *out_value)
+{
+    wf_attr_t attr = wf_attr_ints("perm", perm, rank);
+    return wf_up_make(self, &(wf_up_spec_t){WF_OP_TRANSPOSE, &attr, 1, &x, 1}, out_value);
+}
+
+int64_t wf_dtype_to_onnx(wf_dtype_t dtype)
+{
+    switch (dtype) {
+#define X(name, text, bits, onnx, numpy) \
+    case WF_DTYPE_##name:                \
+        return onnx;
+#include "wayfinder/dtypes.def"
+#undef X
+    default:
+        return 0;
+    }
+}
+
+wf_status_t wf_up_cast(wf_upgrade_t *self, wf_value_id x, wf_dtype_t dtype, wf_value_id *out_value)
+{
+    wf_type_t type;
+    WF_TRY(wf_up_type_of(self, x, &type));
+    if (type.dtype == dtype) {
+        *out_value = x;
+        return WF_OK;
+    }
+    wf_attr_t to = wf_attr_int("to", wf_dtype_to_onnx(dtype));
+    return wf_up_make(self, &(wf_up_spec_t){WF_OP_CAST, &to, 1, &x, 1}, out_value);
+}
+
+wf_status_t wf_up_where(wf_upgrade_t *self, wf_value_id condition, wf_value_id yes, wf_value_id no,
+                        wf_value_id *out_value)
+{
+    wf_value_id inputs[3] = {condition, yes, no};
+    return wf_up_make(self, &(wf_up_spec_t){.op = WF_OP_WHERE, .inputs = inputs, .input_count = 3},
+                      out_value);
 }

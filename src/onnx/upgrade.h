@@ -43,8 +43,15 @@ struct wf_upgrade {
     const char *onnx_names; /* for wf_node_spec_t */
 };
 
+/* Begins the definition of a rewrite, wf_upgrade_<name>. */
+#define WF_UPGRADE(name)             \
+    wf_upgrade_fn wf_upgrade_##name; \
+    wf_status_t wf_upgrade_##name(wf_upgrade_t *self)
+
 /* ---- Inputs and outputs ---- */
 bool wf_up_has(const wf_upgrade_t *self, size_t input);
+/* MODEL_INVALID when one of the first `count` inputs is absent. */
+wf_status_t wf_up_need_inputs(const wf_upgrade_t *self, size_t count) WF_MUST_USE;
 /* The type; MODEL_UNSUPPORTED when the input is absent or its shape is not known. */
 wf_status_t wf_up_type(const wf_upgrade_t *self, size_t input, wf_type_t *out_type) WF_MUST_USE;
 wf_status_t wf_up_type_of(const wf_upgrade_t *self, wf_value_id value, wf_type_t *out_type) WF_MUST_USE;
@@ -86,6 +93,15 @@ wf_status_t wf_up_binary(wf_upgrade_t *self, wf_op_t op, wf_value_id a, wf_value
                          wf_value_id *out_value) WF_MUST_USE;
 wf_status_t wf_up_reshape(wf_upgrade_t *self, wf_value_id x, const int64_t *dims, size_t rank,
                           wf_value_id *out_value) WF_MUST_USE;
+wf_status_t wf_up_transpose(wf_upgrade_t *self, wf_value_id x, const int64_t *perm, size_t rank,
+                            wf_value_id *out_value) WF_MUST_USE;
+/* x itself when it has the type already. */
+wf_status_t wf_up_cast(wf_upgrade_t *self, wf_value_id x, wf_dtype_t dtype,
+                       wf_value_id *out_value) WF_MUST_USE;
+wf_status_t wf_up_where(wf_upgrade_t *self, wf_value_id condition, wf_value_id yes, wf_value_id no,
+                        wf_value_id *out_value) WF_MUST_USE;
+/* TensorProto.DataType of an element type. */
+int64_t wf_dtype_to_onnx(wf_dtype_t dtype);
 /* A constant of rank 0. */
 wf_status_t wf_up_scalar(wf_upgrade_t *self, wf_dtype_t dtype, double value,
                          wf_value_id *out_value) WF_MUST_USE;

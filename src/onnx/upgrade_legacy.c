@@ -8,13 +8,9 @@
 #include "onnx/upgrade.h"
 #include "onnx/wire.h"
 
-#define UPGRADE(name)                \
-    wf_upgrade_fn wf_upgrade_##name; \
-    wf_status_t wf_upgrade_##name(wf_upgrade_t *self)
-
 /* The form is the newest one but for attributes that no longer mean anything. Their names are those of the
  * rule's text. */
-UPGRADE(plain)
+WF_UPGRADE(plain)
 {
     char name[64];
     for (const char *at = self->rule->attrs; *at != '\0';) {
@@ -33,7 +29,7 @@ UPGRADE(plain)
 
 /* Operator sets 1 to 6: with broadcast=1 the dims of B are those of A from `axis` on (default: the last
  * ones). Newer broadcasting aligns the last dims, so B gets trailing dims of 1. */
-UPGRADE(legacy_broadcast)
+WF_UPGRADE(legacy_broadcast)
 {
     wf_type_t a, b;
     bool broadcast = wf_up_int(self, "broadcast", 0) != 0;
@@ -63,7 +59,7 @@ UPGRADE(legacy_broadcast)
 }
 
 /* Operator sets 1 to 6: a slope of rank 1 has one value per channel (dim 1). */
-UPGRADE(prelu)
+WF_UPGRADE(prelu)
 {
     wf_type_t x, slope;
     WF_TRY(wf_up_type(self, 0, &x));
@@ -79,17 +75,8 @@ UPGRADE(prelu)
 }
 
 /* Operator sets 1 to 5: the element type is a name. */
-UPGRADE(cast)
+WF_UPGRADE(cast)
 {
-    static const struct {
-        const char *name;
-        wf_dtype_t dtype;
-        int64_t onnx_type;
-    } types[] = {
-#define X(enum_name, text, bits, onnx, numpy) {#enum_name, WF_DTYPE_##enum_name, onnx},
-#include "wayfinder/dtypes.def"
-#undef X
-    };
     static const struct {
         const char *onnx_name;
         wf_dtype_t dtype;
@@ -101,19 +88,17 @@ UPGRADE(cast)
     };
     const char *to = wf_up_string(self, "to", "");
     for (size_t i = 0; i < WF_COUNT_OF(names); i++) {
-        for (size_t k = 0; strcmp(to, names[i].onnx_name) == 0 && k < WF_COUNT_OF(types); k++) {
-            if (types[k].dtype == names[i].dtype) {
-                self->op = WF_OP_CAST;
-                wf_up_set(self, wf_attr_int("to", types[k].onnx_type));
-                return wf_up_same(self);
-            }
+        if (strcmp(to, names[i].onnx_name) == 0) {
+            self->op = WF_OP_CAST;
+            wf_up_set(self, wf_attr_int("to", wf_dtype_to_onnx(names[i].dtype)));
+            return wf_up_same(self);
         }
     }
     return WF_ERROR(MODEL_UNSUPPORTED, "element type \"%s\" is not known", to);
 }
 
 /* Operator sets 6 to 10: the limits are those of float when they are left out, and that clips infinities. */
-UPGRADE(clip)
+WF_UPGRADE(clip)
 {
     wf_type_t x;
     WF_TRY(wf_up_type(self, 0, &x));
@@ -128,7 +113,7 @@ UPGRADE(clip)
 }
 
 /* Operator sets 1 to 5: other defaults. */
-UPGRADE(selu)
+WF_UPGRADE(selu)
 {
     wf_up_set(self, wf_attr_float("alpha", (double)wf_up_float(self, "alpha", 1.6732f)));
     wf_up_set(self, wf_attr_float("gamma", (double)wf_up_float(self, "gamma", 1.0507f)));
@@ -137,18 +122,16 @@ UPGRADE(selu)
 
 /* Operator sets 1 to 11: inference gives the input back. What the mask is then was never said, so it must not
  * be used. */
-UPGRADE(dropout)
+WF_UPGRADE(dropout)
 {
     WF_TRY(wf_up_refuse_outputs(self, 1, "the mask of an old Dropout is only defined in training"));
-    if (!wf_up_has(self, 0)) {
-        return WF_ERROR(MODEL_INVALID, "input 0 is missing");
-    }
+    WF_TRY(wf_up_need_inputs(self, 1));
     return wf_up_finish(self,
                         &(wf_up_spec_t){.op = WF_OP_IDENTITY, .inputs = self->inputs, .input_count = 1});
 }
 
 /* Operator set 27 and newer: computed in float for the 16-bit types, as the reference does anyway. */
-UPGRADE(range)
+WF_UPGRADE(range)
 {
     int64_t stash = wf_up_int(self, "stash_type", 1);
     if (stash != 1) {
@@ -158,23 +141,11 @@ UPGRADE(range)
     return wf_up_same(self);
 }
 
-UPGRADE(swiglu)
-{
-    wf_value_id gate;
-    wf_attr_t alpha = wf_attr_float("alpha", (double)wf_up_float(self, "alpha", 1.0f));
-    if (!wf_up_has(self, 0) || !wf_up_has(self, 1)) {
-        return WF_ERROR(MODEL_INVALID, "two inputs are needed");
-    }
-    WF_TRY(wf_up_make(self, &(wf_up_spec_t){WF_OP_SWISH, &alpha, 1, self->inputs, 1}, &gate));
-    wf_value_id inputs[2] = {gate, self->inputs[1]};
-    return wf_up_finish(self, &(wf_up_spec_t){.op = WF_OP_MUL, .inputs = inputs, .input_count = 2});
-}
-
 /* ---- Softmax ---- */
 
 /* Operator sets 1 to 12: the dims from `axis` (default 1) on are one; the newer form works along one axis.
  * They are the same when at most one dim from axis on is not 1. */
-UPGRADE(flat_softmax)
+WF_UPGRADE(flat_softmax)
 {
     wf_type_t x;
     WF_TRY(wf_up_type(self, 0, &x));
@@ -226,7 +197,7 @@ static wf_status_t per_activation(wf_upgrade_t *self, float epsilon)
 
 /* Operator sets 1 to 13: outputs beyond the first mean training (is_test of 1 to 6 says the same once more).
  */
-UPGRADE(batch_normalization)
+WF_UPGRADE(batch_normalization)
 {
     bool is_test = wf_up_int(self, "is_test", 0) != 0;
     if ((self->listed_outputs & ~1ull) != 0 && !is_test) {
@@ -236,17 +207,13 @@ UPGRADE(batch_normalization)
     bool spatial = wf_up_int(self, "spatial", 1) != 0;
     wf_up_drop(self, "is_test");
     wf_up_drop(self, "spatial");
-    for (size_t i = 0; i < 5; i++) {
-        if (!wf_up_has(self, i)) {
-            return WF_ERROR(MODEL_INVALID, "input %zu is missing", i);
-        }
-    }
+    WF_TRY(wf_up_need_inputs(self, 5));
     self->output_count = 1;
     return spatial ? wf_up_same(self) : per_activation(self, wf_up_float(self, "epsilon", 1e-5f));
 }
 
 /* Operator sets 18 to 20: one scale and one bias per group, later per channel. */
-UPGRADE(group_normalization)
+WF_UPGRADE(group_normalization)
 {
     wf_type_t x;
     int64_t groups = wf_up_int(self, "num_groups", 0);
@@ -273,7 +240,7 @@ UPGRADE(group_normalization)
 }
 
 /* Operator set 1: p is a float. */
-UPGRADE(float_p)
+WF_UPGRADE(float_p)
 {
     float p = wf_up_float(self, "p", 2.0f);
     self->op = strcmp(self->rule->name, "LpPool") == 0 ? WF_OP_LP_POOL : WF_OP_GLOBAL_LP_POOL;
@@ -287,7 +254,7 @@ UPGRADE(float_p)
 /* ---- Movement ---- */
 
 /* Operator sets 1 to 3: the default axis is 1. */
-UPGRADE(concat)
+WF_UPGRADE(concat)
 {
     if (wf_up_attr(self, "axis") == NULL) {
         wf_up_set(self, wf_attr_int("axis", 1));
@@ -296,7 +263,7 @@ UPGRADE(concat)
 }
 
 /* Operator sets 1 to 10: pads (first called paddings) and the value are attributes. */
-UPGRADE(pad)
+WF_UPGRADE(pad)
 {
     wf_type_t x;
     const wf_attr_t *paddings = wf_up_attr(self, "paddings");
@@ -318,7 +285,7 @@ UPGRADE(pad)
 }
 
 /* Operator sets 1 to 5: `tiles` copies along one axis. */
-UPGRADE(tile)
+WF_UPGRADE(tile)
 {
     wf_type_t x;
     double tiles, axis;
@@ -342,7 +309,7 @@ UPGRADE(tile)
 
 /* Operator set 28 and newer: CRD orders depth as channel, row, column of the block; DCR, the only order
  * before, as row, column, channel. */
-UPGRADE(space_to_depth)
+WF_UPGRADE(space_to_depth)
 {
     wf_type_t x;
     wf_value_id split, moved;
@@ -362,9 +329,8 @@ UPGRADE(space_to_depth)
     int64_t parts[6] = {x.dims[0], x.dims[1], rows, block, columns, block};
     int64_t order[6] = {0, 1, 3, 5, 2, 4};
     int64_t dims[4] = {x.dims[0], x.dims[1] * block * block, rows, columns};
-    wf_attr_t perm = wf_attr_ints("perm", order, 6);
     WF_TRY(wf_up_reshape(self, self->inputs[0], parts, 6, &split));
-    WF_TRY(wf_up_make(self, &(wf_up_spec_t){WF_OP_TRANSPOSE, &perm, 1, &split, 1}, &moved));
+    WF_TRY(wf_up_transpose(self, split, order, 6, &moved));
     wf_attr_t attrs[2] = {wf_attr_int("allowzero", 1), wf_attr_ints("shape", dims, 4)};
     wf_value_id inputs[2] = {moved, WF_NO_VALUE};
     return wf_up_finish(self, &(wf_up_spec_t){WF_OP_RESHAPE, attrs, 2, inputs, 2});
@@ -387,7 +353,7 @@ static wf_status_t resize_asymmetric(wf_upgrade_t *self, const char *nearest_mod
     return wf_up_finish(self, &(wf_up_spec_t){WF_OP_RESIZE, attrs, attr_count, inputs, 3});
 }
 
-UPGRADE(upsample)
+WF_UPGRADE(upsample)
 {
     wf_type_t x;
     const wf_attr_t *scales = wf_up_attr(self, "scales");
@@ -407,13 +373,11 @@ UPGRADE(upsample)
 /* Operator set 10 does not say how it rounds; the test of its operator set (0.6 of 4 columns takes columns 0
  * and 2... of 1, 2, 3, 4 the values 1 and 3) and ONNX Runtime round down when enlarging and up when
  * shrinking. */
-UPGRADE(resize10)
+WF_UPGRADE(resize10)
 {
     wf_tensor_t scales;
     bool shrinks = false, grows = false;
-    if (!wf_up_has(self, 0) || !wf_up_has(self, 1)) {
-        return WF_ERROR(MODEL_INVALID, "two inputs are needed");
-    }
+    WF_TRY(wf_up_need_inputs(self, 2));
     if (strcmp(wf_up_string(self, "mode", "nearest"), "nearest") == 0) {
         if (!wf_graph_constant(self->graph, self->inputs[1], &scales)) {
             return WF_ERROR(MODEL_UNSUPPORTED, "scales depend on run-time values");
@@ -434,7 +398,7 @@ UPGRADE(resize10)
 }
 
 /* Operator set 11 and newer: roi and scales that are not wanted may be tensors without elements. */
-UPGRADE(resize)
+WF_UPGRADE(resize)
 {
     const char *coordinates = wf_up_string(self, "coordinate_transformation_mode", "half_pixel");
     if (strcmp(coordinates, "tf_half_pixel_for_nn") == 0) {
@@ -456,7 +420,7 @@ UPGRADE(resize)
 
 /* ---- Constant ---- */
 
-UPGRADE(constant)
+WF_UPGRADE(constant)
 {
     static const char *const forms[] = {"value", "value_float", "value_floats", "value_int", "value_ints"};
     const wf_attr_t *attr = NULL;

@@ -6,20 +6,6 @@
 #include "base/compiler.h"
 #include "onnx/upgrade.h"
 
-#define UPGRADE(name)                \
-    wf_upgrade_fn wf_upgrade_##name; \
-    wf_status_t wf_upgrade_##name(wf_upgrade_t *self)
-
-static wf_status_t need_inputs(const wf_upgrade_t *self, size_t count)
-{
-    for (size_t i = 0; i < count; i++) {
-        if (!wf_up_has(self, i)) {
-            return WF_ERROR(MODEL_INVALID, "input %zu is missing", i);
-        }
-    }
-    return WF_OK;
-}
-
 /* ---- Activations ---- */
 
 static wf_status_t finish_gelu(wf_upgrade_t *self, wf_value_id x, const char *approximate)
@@ -28,17 +14,17 @@ static wf_status_t finish_gelu(wf_upgrade_t *self, wf_value_id x, const char *ap
     return wf_up_finish(self, &(wf_up_spec_t){WF_OP_GELU, &attr, 1, &x, 1});
 }
 
-UPGRADE(bias_gelu)
+WF_UPGRADE(bias_gelu)
 {
     wf_value_id sum;
-    WF_TRY(need_inputs(self, 2));
+    WF_TRY(wf_up_need_inputs(self, 2));
     WF_TRY(wf_up_binary(self, WF_OP_ADD, self->inputs[0], self->inputs[1], &sum));
     return finish_gelu(self, sum, "none");
 }
 
-UPGRADE(fast_gelu)
+WF_UPGRADE(fast_gelu)
 {
-    WF_TRY(need_inputs(self, 1));
+    WF_TRY(wf_up_need_inputs(self, 1));
     wf_value_id x = self->inputs[0];
     if (wf_up_has(self, 1)) {
         WF_TRY(wf_up_binary(self, WF_OP_ADD, x, self->inputs[1], &x));
@@ -46,9 +32,9 @@ UPGRADE(fast_gelu)
     return finish_gelu(self, x, "tanh");
 }
 
-UPGRADE(quick_gelu)
+WF_UPGRADE(quick_gelu)
 {
-    WF_TRY(need_inputs(self, 1));
+    WF_TRY(wf_up_need_inputs(self, 1));
     wf_attr_t alpha = wf_attr_float("alpha", (double)wf_up_float(self, "alpha", 1.702f));
     return wf_up_finish(self, &(wf_up_spec_t){WF_OP_SWISH, &alpha, 1, self->inputs, 1});
 }
@@ -93,14 +79,14 @@ static wf_status_t finish_activation(wf_upgrade_t *self, wf_value_id x, const ch
 
 /* ---- Convolution and products ---- */
 
-UPGRADE(fused_conv)
+WF_UPGRADE(fused_conv)
 {
     const char *activation = wf_up_string(self, "activation", "");
     const wf_attr_t *params = wf_up_attr(self, "activation_params");
     const float *given = params != NULL ? params->v.floats : NULL;
     size_t given_count = params != NULL ? params->count : 0;
     wf_value_id x;
-    WF_TRY(need_inputs(self, 2));
+    WF_TRY(wf_up_need_inputs(self, 2));
     wf_up_drop(self, "activation");
     wf_up_drop(self, "activation_params");
     bool has_sum = wf_up_has(self, 3);
@@ -120,14 +106,14 @@ UPGRADE(fused_conv)
     return finish_activation(self, x, activation, given, given_count);
 }
 
-UPGRADE(fused_gemm)
+WF_UPGRADE(fused_gemm)
 {
     static const char *const names[] = {"activation_alpha", "activation_beta", "activation_gamma"};
     const char *activation = wf_up_string(self, "activation", "");
     float given[WF_COUNT_OF(names)];
     size_t given_count = 0;
     wf_value_id x;
-    WF_TRY(need_inputs(self, 2));
+    WF_TRY(wf_up_need_inputs(self, 2));
     for (size_t i = 0; i < WF_COUNT_OF(names); i++) {
         if (wf_up_attr(self, names[i]) != NULL && given_count == i) {
             given[given_count++] = wf_up_float(self, names[i], 0.0f);
@@ -158,16 +144,15 @@ static wf_status_t transpose_matrix(wf_upgrade_t *self, wf_value_id x, wf_value_
     }
     order[type.rank - 1] = type.rank - 2;
     order[type.rank - 2] = type.rank - 1;
-    wf_attr_t perm = wf_attr_ints("perm", order, type.rank);
-    return wf_up_make(self, &(wf_up_spec_t){WF_OP_TRANSPOSE, &perm, 1, &x, 1}, out_value);
+    return wf_up_transpose(self, x, order, type.rank, out_value);
 }
 
-UPGRADE(fused_matmul)
+WF_UPGRADE(fused_matmul)
 {
     wf_type_t type;
     wf_value_id product, factor;
     float alpha = wf_up_float(self, "alpha", 1.0f);
-    WF_TRY(need_inputs(self, 2));
+    WF_TRY(wf_up_need_inputs(self, 2));
     if (wf_up_int(self, "transBatchA", 0) != 0 || wf_up_int(self, "transBatchB", 0) != 0) {
         return WF_ERROR(MODEL_UNSUPPORTED, "transBatchA and transBatchB are not supported");
     }
@@ -193,12 +178,12 @@ UPGRADE(fused_matmul)
 
 /* Inputs x, skip, scale, (LayerNormalization: bias of the result,) bias of the sum; outputs: result, mean,
  * inverse deviation, sum. */
-UPGRADE(skip_layer_normalization)
+WF_UPGRADE(skip_layer_normalization)
 {
     bool simplified = strcmp(self->rule->name, "SkipSimplifiedLayerNormalization") == 0;
     size_t sum_bias = simplified ? 3 : 4;
     wf_value_id sum;
-    WF_TRY(need_inputs(self, 3));
+    WF_TRY(wf_up_need_inputs(self, 3));
     for (size_t i = 1; i <= 2 && i < self->output_count; i++) {
         if (self->output_names[i] != NULL) {
             return WF_ERROR(MODEL_UNSUPPORTED, "output %zu is used, it is only defined in training", i);

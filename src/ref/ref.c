@@ -208,17 +208,35 @@ wf_status_t wf_ref_scratch_bytes(const wf_ref_call_t *call, size_t *out_bytes)
     if (call->op < WF_OP_COUNT && rows[call->op].scratch_bytes != NULL) {
         *out_bytes = rows[call->op].scratch_bytes(call);
     }
-    return *out_bytes == SIZE_MAX ? WF_ERROR(INTERNAL, "scratch of %s does not fit", wf_op_info(call->op)->onnx_name)
-                                  : WF_OK;
+    return *out_bytes == SIZE_MAX
+               ? WF_ERROR(INTERNAL, "scratch of %s does not fit", wf_op_info(call->op)->onnx_name)
+               : WF_OK;
+}
+
+/* Empty tensors may have dims whose product, the empty one left out, does not fit; kernels multiply dims
+ * freely. */
+static wf_status_t check_dims(const wf_tensor_t *tensors, size_t count, const char *what)
+{
+    for (size_t k = 0; k < count; k++) {
+        int64_t elems = 16; /* bytes of the widest element */
+        for (uint32_t d = 0; tensors[k].type.dtype != WF_DTYPE_NONE && d < tensors[k].type.rank; d++) {
+            if (!wf_i64_mul(elems, WF_MAX(tensors[k].type.dims[d], 1), &elems)) {
+                return WF_ERROR(MODEL_LIMIT, "dimensions of %s %zu are too large", what, k);
+            }
+        }
+    }
+    return WF_OK;
 }
 
 wf_status_t wf_ref_run(const wf_ref_call_t *call)
 {
     wf_dtype_t dtype = call->input_count > 0 ? call->inputs[0].type.dtype : WF_DTYPE_NONE;
     if (!wf_ref_supports(call->op, dtype)) {
-        return WF_ERROR(MODEL_UNSUPPORTED, "%s has no reference kernel for %s", wf_op_info(call->op)->onnx_name,
-                        wf_dtype_name(dtype));
+        return WF_ERROR(MODEL_UNSUPPORTED, "%s has no reference kernel for %s",
+                        wf_op_info(call->op)->onnx_name, wf_dtype_name(dtype));
     }
+    WF_TRY(check_dims(call->inputs, call->input_count, "input"));
+    WF_TRY(check_dims(call->outputs, call->output_count, "output"));
     for (size_t k = 0; k < call->output_count; k++) {
         /* Elements of packed types share bytes, so only one thread may write them. */
         uint32_t bits = wf_dtype_bits(call->outputs[k].type.dtype);

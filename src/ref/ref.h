@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reference: every operator on dense row-major tensors. The oracle of tests, the accuracy reference, constant folding and
- * the last-resort tactic.
+/* Reference: every operator on dense row-major tensors. The oracle of tests, the accuracy reference, constant
+ * folding and the last-resort tactic.
  *
  * Two paths with one result on small shapes: plain loops, and a fast path (threads, row-major blocking, FP64
  * accumulation) for the heavy operators. Runs without FTZ/DAZ when it is the reference.
@@ -21,11 +21,11 @@ typedef struct wf_ref_call {
     void *scratch;                 /* wf_ref_scratch_bytes of it, 64-byte aligned */
 } wf_ref_call_t;
 
-/* RUNTIME_DATA for values that are not possible (an index out of range), MODEL_UNSUPPORTED for an element type the
- * operator does not handle. Never allocates. */
+/* RUNTIME_DATA for values that are not possible (an index out of range), MODEL_UNSUPPORTED for an element
+ * type the operator does not handle. Never allocates. */
 typedef wf_status_t wf_ref_fn(const wf_ref_call_t *call);
 
-/* Runs the operator. */
+/* Runs the operator. MODEL_LIMIT for dims whose product without those of 0 does not fit in int64_t. */
 wf_status_t wf_ref_run(const wf_ref_call_t *call) WF_MUST_USE;
 /* Scratch a call needs (data pointers are not looked at). INTERNAL when it does not fit in size_t. */
 wf_status_t wf_ref_scratch_bytes(const wf_ref_call_t *call, size_t *out_bytes) WF_MUST_USE;

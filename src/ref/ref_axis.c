@@ -47,7 +47,8 @@ static bool comes_first(wf_lane_class_t lane_class, bool largest, wf_lane_t a, w
                                      : a.u > b.u;
 }
 
-/* ---- ArgMax, ArgMin ---------------------------------------------------------------------------------------------- */
+/* ---- ArgMax, ArgMin
+ * ---------------------------------------------------------------------------------------------- */
 
 /* As in NumPy the first NaN is both the largest and the smallest. */
 static bool arg_better(wf_lane_class_t lane_class, bool largest, wf_lane_t a, wf_lane_t best)
@@ -69,7 +70,8 @@ static void arg_chunk(void *arg, int64_t first, int64_t count)
         wf_lane_t best = wf_lane_load(dtype, lines->in->data, start);
         for (int64_t k = 1; k < lines->split.axis; k++) {
             wf_lane_t lane = wf_lane_load(dtype, lines->in->data, start + k * lines->split.inner);
-            if (arg_better(lane_class, largest, lane, best) || (last && !arg_better(lane_class, largest, best, lane))) {
+            if (arg_better(lane_class, largest, lane, best) ||
+                (last && !arg_better(lane_class, largest, best, lane))) {
                 best = lane;
                 best_at = k;
             }
@@ -89,7 +91,8 @@ wf_status_t wf_ref_arg_reduce(const wf_ref_call_t *call)
     return WF_OK;
 }
 
-/* ---- TopK -------------------------------------------------------------------------------------------------------- */
+/* ---- TopK
+ * -------------------------------------------------------------------------------------------------------- */
 
 typedef struct ranked {
     wf_lane_t lane;
@@ -159,8 +162,8 @@ wf_status_t wf_ref_top_k(const wf_ref_call_t *call)
     lines_t lines = lines_of(call, axis);
     WF_TRY(wf_ref_int(call, "k", 1, 0, &k_elems));
     if (k_elems < 0 || k_elems > lines.split.axis) {
-        return WF_ERROR(RUNTIME_DATA, "k is %lld, axis %lld has %lld elements", (long long)k_elems, (long long)axis,
-                        (long long)lines.split.axis);
+        return WF_ERROR(RUNTIME_DATA, "k is %lld, axis %lld has %lld elements", (long long)k_elems,
+                        (long long)axis, (long long)lines.split.axis);
     }
     if (k_elems != lines.out->type.dims[axis]) {
         return wf_ref_shape_error(&lines.out->type, "k");
@@ -180,18 +183,21 @@ size_t wf_ref_top_k_scratch_bytes(const wf_ref_call_t *call)
     return wf_scratch_mul(line, wf_ref_threads(call));
 }
 
-/* ---- CumSum ------------------------------------------------------------------------------------------------------ */
+/* ---- CumSum
+ * ------------------------------------------------------------------------------------------------------ */
 
 static void cum_sum_chunk(void *arg, int64_t first, int64_t count)
 {
     const lines_t *lines = arg;
     wf_dtype_t dtype = lines->in->type.dtype;
-    bool floating = wf_lane_class(dtype) == WF_LANE_F, exclusive = wf_attrs_int(lines->call->attrs, "exclusive", 0) != 0;
+    bool floating = wf_lane_class(dtype) == WF_LANE_F,
+         exclusive = wf_attrs_int(lines->call->attrs, "exclusive", 0) != 0;
     bool reverse = wf_attrs_int(lines->call->attrs, "reverse", 0) != 0;
     for (int64_t line = first; line < first + count; line++) {
         wf_lane_t sum = {.u = 0};
         for (int64_t k = 0; k < lines->split.axis; k++) {
-            int64_t at = line_start(lines, line) + (reverse ? lines->split.axis - 1 - k : k) * lines->split.inner;
+            int64_t at =
+                line_start(lines, line) + (reverse ? lines->split.axis - 1 - k : k) * lines->split.inner;
             wf_lane_t before = sum, lane = wf_lane_load(dtype, lines->in->data, at);
             if (floating) {
                 sum.f += lane.f;
@@ -215,12 +221,13 @@ wf_status_t wf_ref_cum_sum(const wf_ref_call_t *call)
     return WF_OK;
 }
 
-/* ---- Softmax, LogSoftmax, Hardmax, LpNormalization --------------------------------------------------------------- */
+/* ---- Softmax, LogSoftmax, Hardmax, LpNormalization
+ * --------------------------------------------------------------- */
 
 /* A line in blocks: lanes of elements [at, at + size). */
-#define EACH_LINE_BLOCK(lines, at, size)                                                                     \
-    for (int64_t at = 0, size; size = WF_MIN((lines)->split.axis - at, WF_LANE_BLOCK), at < (lines)->split.axis;  \
-         at += size)
+#define EACH_LINE_BLOCK(lines, at, size) \
+    for (int64_t at = 0, size;           \
+         size = WF_MIN((lines)->split.axis - at, WF_LANE_BLOCK), at < (lines)->split.axis; at += size)
 
 static void softmax_line(const lines_t *lines, int64_t start)
 {

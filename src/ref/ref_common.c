@@ -6,7 +6,8 @@
 #include "base/parallel.h"
 #include "ref/kernel.h"
 
-/* ---- Threads ----------------------------------------------------------------------------------------------------- */
+/* ---- Threads
+ * ----------------------------------------------------------------------------------------------------- */
 
 typedef struct item_job {
     wf_item_fn *fn;
@@ -56,7 +57,8 @@ static void run_chunk(void *arg, size_t item, uint32_t thread)
     job->fn(job->arg, first, WF_MIN(job->chunk_elems, job->elem_count - first));
 }
 
-void wf_ref_chunks(const wf_ref_call_t *call, int64_t elem_count, int64_t chunk_elems, wf_chunk_fn *fn, void *arg)
+void wf_ref_chunks(const wf_ref_call_t *call, int64_t elem_count, int64_t chunk_elems, wf_chunk_fn *fn,
+                   void *arg)
 {
     chunk_job_t job = {fn, arg, elem_count, chunk_elems};
     wf_ref_items(call, elem_count / chunk_elems + (elem_count % chunk_elems != 0), run_chunk, &job);
@@ -74,7 +76,8 @@ void wf_fault_set(wf_fault_t *fault, int64_t index)
     }
 }
 
-/* ---- Parameters -------------------------------------------------------------------------------------------------- */
+/* ---- Parameters
+ * -------------------------------------------------------------------------------------------------- */
 
 bool wf_ref_has(const wf_ref_call_t *call, size_t index)
 {
@@ -88,8 +91,8 @@ bool wf_ref_wants(const wf_ref_call_t *call, size_t index)
 
 static wf_status_t too_many(const char *name, size_t limit, int64_t count)
 {
-    return WF_ERROR(RUNTIME_DATA, "parameter %s has %lld values, at most %zu are possible", name, (long long)count,
-                    limit);
+    return WF_ERROR(RUNTIME_DATA, "parameter %s has %lld values, at most %zu are possible", name,
+                    (long long)count, limit);
 }
 
 /* Elements of the input that holds a parameter; -1 when it is absent. */
@@ -98,12 +101,14 @@ static int64_t param_elems(const wf_ref_call_t *call, int32_t input)
     return input >= 0 && wf_ref_has(call, (size_t)input) ? wf_type_elems(&call->inputs[input].type) : -1;
 }
 
-wf_status_t wf_ref_ints(const wf_ref_call_t *call, const char *name, int32_t input, size_t limit, int64_t *out,
-                        int32_t *out_count)
+wf_status_t wf_ref_ints(const wf_ref_call_t *call, const char *name, int32_t input, size_t limit,
+                        int64_t *out, int32_t *out_count)
 {
     const wf_attr_t *attr = wf_attrs_find(call->attrs, name);
     *out_count = -1;
-    int64_t count = attr == NULL ? param_elems(call, input) : attr->kind == WF_ATTR_INTS ? (int64_t)attr->count : 1;
+    int64_t count = attr == NULL                 ? param_elems(call, input)
+                    : attr->kind == WF_ATTR_INTS ? (int64_t)attr->count
+                                                 : 1;
     if (count < 0) {
         return WF_OK;
     }
@@ -128,8 +133,8 @@ wf_status_t wf_ref_ints(const wf_ref_call_t *call, const char *name, int32_t inp
     return WF_OK;
 }
 
-wf_status_t wf_ref_floats(const wf_ref_call_t *call, const char *name, int32_t input, size_t limit, double *out,
-                          int32_t *out_count)
+wf_status_t wf_ref_floats(const wf_ref_call_t *call, const char *name, int32_t input, size_t limit,
+                          double *out, int32_t *out_count)
 {
     size_t attr_count;
     const float *values = wf_attrs_floats(call->attrs, name, &attr_count);
@@ -149,7 +154,8 @@ wf_status_t wf_ref_floats(const wf_ref_call_t *call, const char *name, int32_t i
     return WF_OK;
 }
 
-wf_status_t wf_ref_int(const wf_ref_call_t *call, const char *name, int32_t input, int64_t fallback, int64_t *out)
+wf_status_t wf_ref_int(const wf_ref_call_t *call, const char *name, int32_t input, int64_t fallback,
+                       int64_t *out)
 {
     int32_t count;
     *out = fallback;
@@ -164,11 +170,13 @@ bool wf_ref_attr_is(const wf_ref_call_t *call, const char *name, const char *val
 
 wf_status_t wf_ref_shape_error(const wf_type_t *output, const char *text)
 {
-    return WF_ERROR(RUNTIME_DATA, "the value of %s gives another shape than the %s of rank %u that was inferred", text,
+    return WF_ERROR(RUNTIME_DATA,
+                    "the value of %s gives another shape than the %s of rank %u that was inferred", text,
                     wf_dtype_name(output->dtype), output->rank);
 }
 
-/* ---- Scratch ----------------------------------------------------------------------------------------------------- */
+/* ---- Scratch
+ * ----------------------------------------------------------------------------------------------------- */
 
 size_t wf_scratch_mul(size_t a, size_t b)
 {

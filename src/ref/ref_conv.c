@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Conv, ConvTranspose, ConvInteger, QLinearConv. One geometry: output o and kernel place k of a dim meet input
- * o * stride - pad + k * dilation (convolution), or (o + pad - k * dilation) / stride where that is whole (transposed). The
- * plain path loops over it; the other one is the batched product of weights [M, C * kernel] with the inputs that each
- * output meets [C * kernel, outputs]. Padding is a zero that is multiplied like any other value. */
+/* Conv, ConvTranspose, ConvInteger, QLinearConv. One geometry: output o and kernel place k of a dim meet
+ * input o * stride - pad + k * dilation (convolution), or (o + pad - k * dilation) / stride where that is
+ * whole (transposed). The plain path loops over it; the other one is the batched product of weights [M, C *
+ * kernel] with the inputs that each output meets [C * kernel, outputs]. Padding is a zero that is multiplied
+ * like any other value. */
 #include <string.h>
 
 #include "ref/product.h"
@@ -34,7 +35,8 @@ static int64_t met_input(const conv_job_t *job, uint32_t d, int64_t o, int64_t k
 }
 
 /* Integers of 8 bits less their zero point, in f64, in which their products and sums are exact. */
-static void widen(const wf_tensor_t *tensor, const wf_tensor_t *zero, int64_t channel, size_t count, wf_lane_t *lanes)
+static void widen(const wf_tensor_t *tensor, const wf_tensor_t *zero, int64_t channel, size_t count,
+                  wf_lane_t *lanes)
 {
     double shift = 0;
     if (zero != NULL) {
@@ -63,7 +65,8 @@ static void store_sums(const conv_job_t *job, int64_t channel, int64_t at, size_
     if (job->out_scale != NULL) {
         bool per_channel = wf_type_elems(&job->w_scale->type) > 1;
         x_scale = (float)wf_lane_load_f64(job->x_scale->type.dtype, job->x_scale->data, 0);
-        w_scale = (float)wf_lane_load_f64(job->w_scale->type.dtype, job->w_scale->data, per_channel ? channel : 0);
+        w_scale =
+            (float)wf_lane_load_f64(job->w_scale->type.dtype, job->w_scale->data, per_channel ? channel : 0);
         y_scale = (float)wf_lane_load_f64(job->out_scale->type.dtype, job->out_scale->data, 0);
         zero = (int64_t)wf_lane_load_f64(job->out_zero->type.dtype, job->out_zero->data, 0);
         wf_dtype_limits(dtype, &min, &max);
@@ -81,7 +84,8 @@ static void store_sums(const conv_job_t *job, int64_t channel, int64_t at, size_
     wf_lanes_store(dtype, job->out->data, at, 1, count, lanes);
 }
 
-/* ---- Plain path -------------------------------------------------------------------------------------------------- */
+/* ---- Plain path
+ * -------------------------------------------------------------------------------------------------- */
 
 static double plain_sum(const conv_job_t *job, int64_t n, int64_t channel, const int64_t *o)
 {
@@ -98,7 +102,8 @@ static double plain_sum(const conv_job_t *job, int64_t n, int64_t channel, const
                 inside = inside && i >= 0;
                 at = at * job->window.in[d] + i;
             }
-            wf_lane_t x = {.f = 0}, w = wf_lane_load(job->w->type.dtype, job->w->data, weight_index(job, group, m, c) + k);
+            wf_lane_t x = {.f = 0},
+                      w = wf_lane_load(job->w->type.dtype, job->w->data, weight_index(job, group, m, c) + k);
             if (inside) {
                 x = wf_lane_load(job->x->type.dtype, job->x->data, at);
             }
@@ -126,18 +131,22 @@ static void run_plain(const conv_job_t *job, int64_t batch)
     }
 }
 
-/* ---- Product path ------------------------------------------------------------------------------------------------ */
+/* ---- Product path
+ * ------------------------------------------------------------------------------------------------ */
 
 static void load_weights(const wf_product_t *product, int64_t batch, int64_t m, int64_t first, size_t count,
                          wf_lane_t *out)
 {
     const conv_job_t *job = product->arg;
     int64_t group = batch % job->group;
-    /* The kernel of one input channel is contiguous in both orders; of all channels only when not transposed. */
+    /* The kernel of one input channel is contiguous in both orders; of all channels only when not transposed.
+     */
     for (size_t done = 0; done < count;) {
         int64_t k = first + (int64_t)done, c = k / job->kernel_elems, place = k % job->kernel_elems;
-        size_t run = job->transposed ? WF_MIN((size_t)(job->kernel_elems - place), count - done) : count - done;
-        wf_lanes_load(job->w->type.dtype, job->w->data, weight_index(job, group, m, c) + place, 1, run, out + done);
+        size_t run =
+            job->transposed ? WF_MIN((size_t)(job->kernel_elems - place), count - done) : count - done;
+        wf_lanes_load(job->w->type.dtype, job->w->data, weight_index(job, group, m, c) + place, 1, run,
+                      out + done);
         done += run;
     }
     if (job->quantized) {
@@ -150,9 +159,10 @@ static int64_t floor_div(int64_t a, int64_t b)
     return a / b - (a % b != 0 && (a < 0) != (b < 0));
 }
 
-/* Inputs that outputs [first, first + count) of one row (the last dim) meet at kernel place k; `row` is the index of the
- * row's first input. */
-static void load_run(const conv_job_t *job, int64_t row, int64_t first, int64_t count, int64_t k, wf_lane_t *out)
+/* Inputs that outputs [first, first + count) of one row (the last dim) meet at kernel place k; `row` is the
+ * index of the row's first input. */
+static void load_run(const conv_job_t *job, int64_t row, int64_t first, int64_t count, int64_t k,
+                     wf_lane_t *out)
 {
     const wf_window_t *w = &job->window;
     uint32_t d = w->spatial_rank - 1;
@@ -231,7 +241,8 @@ static void store_outputs(const wf_product_t *product, int64_t batch, int64_t m,
     store_sums(job, plane % (job->group * job->out_channels), plane * job->out_elems + first, count, lanes);
 }
 
-/* ---- Operators --------------------------------------------------------------------------------------------------- */
+/* ---- Operators
+ * --------------------------------------------------------------------------------------------------- */
 
 /* Where the inputs of each operator are; -1: it has none. */
 static const struct roles {
@@ -267,8 +278,9 @@ wf_status_t wf_ref_conv(const wf_ref_call_t *call)
     job.quantized = r->x_zero >= 0;
     job.transposed = call->op == WF_OP_CONV_TRANSPOSE;
     job.group = wf_attrs_int(call->attrs, "group", 1);
-    WF_TRY(job.transposed ? wf_window_resolve_transpose(call->attrs, &job.x->type, &job.w->type, &job.window)
-                          : wf_window_resolve(call->op, call->attrs, &job.x->type, &job.w->type, &job.window));
+    WF_TRY(job.transposed
+               ? wf_window_resolve_transpose(call->attrs, &job.x->type, &job.w->type, &job.window)
+               : wf_window_resolve(call->op, call->attrs, &job.x->type, &job.w->type, &job.window));
     job.in_channels = job.x->type.dims[1] / job.group;
     job.out_channels = job.out->type.dims[1] / job.group;
     job.out_elems = job.kernel_elems = 1;
@@ -284,7 +296,8 @@ wf_status_t wf_ref_conv(const wf_ref_call_t *call)
         run_plain(&job, batch);
         return WF_OK;
     }
-    wf_product_t product = {.call = call, .batch = batch * job.group, .m = job.out_channels, .n = job.out_elems};
+    wf_product_t product = {
+        .call = call, .batch = batch * job.group, .m = job.out_channels, .n = job.out_elems};
     product.k = job.in_channels * job.kernel_elems;
     product.load_a = load_weights;
     product.load_b = load_inputs;

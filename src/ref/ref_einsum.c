@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Einsum: for every output element the sum, over all labels that are not in the output, of the product of the operands. */
+/* Einsum: for every output element the sum, over all labels that are not in the output, of the product of the
+ * operands. */
 #include <string.h>
 
 #include "op/einsum.h"
@@ -55,7 +56,9 @@ static void einsum_chunk(void *arg, int64_t first, int64_t count)
             int64_t rest = at / run, in_run = at % run;
             size_t size = (size_t)WF_MIN(run - in_run, WF_LANE_BLOCK);
             for (uint32_t i = 0; i < einsum->input_count; i++) {
-                offsets[i] = base[i] + (job->sum_rank > 0 ? in_run * job->strides[i][job->sum_labels[job->sum_rank - 1]] : 0);
+                offsets[i] =
+                    base[i] +
+                    (job->sum_rank > 0 ? in_run * job->strides[i][job->sum_labels[job->sum_rank - 1]] : 0);
             }
             for (uint32_t s = job->sum_rank; s-- > 1; rest /= einsum->label_dims[job->sum_labels[s - 1]]) {
                 uint32_t label = job->sum_labels[s - 1];

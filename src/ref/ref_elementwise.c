@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Elementwise operators with broadcasting: blocks of lanes through the functions that elementwise.def generates. */
+/* Elementwise operators with broadcasting: blocks of lanes through the functions that elementwise.def
+ * generates. */
 #include <math.h>
 #include <string.h>
 
@@ -32,51 +33,53 @@ static double floor_mod(double a, double b)
     return rest == 0 ? copysign(0.0, b) : rest;
 }
 
-/* ---- Functions on blocks ----------------------------------------------------------------------------------------- */
+/* ---- Functions on blocks
+ * ----------------------------------------------------------------------------------------- */
 
 typedef struct params {
     double p[2];
     int64_t bits;
 } params_t;
 /* r may be a. */
-typedef void lane_fn(const params_t *params, size_t count, const wf_lane_t *a, const wf_lane_t *b, wf_lane_t *r);
+typedef void lane_fn(const params_t *params, size_t count, const wf_lane_t *a, const wf_lane_t *b,
+                     wf_lane_t *r);
 
-#define BLOCK_1(name, class_member, ctype, result_member, rtype, expression)                                 \
-    static void name##_##class_member(const params_t *params, size_t count, const wf_lane_t *a,              \
-                                      const wf_lane_t *b, wf_lane_t *r)                                      \
-    {                                                                                                        \
-        const double p0 = params->p[0], p1 = params->p[1];                                                   \
-        (void)b, (void)p0, (void)p1;                                                                         \
-        for (size_t k = 0; k < count; k++) {                                                                 \
-            ctype x = a[k].class_member;                                                                     \
-            (void)x;                                                                                         \
-            r[k].result_member = (rtype)(expression);                                                        \
-        }                                                                                                    \
+#define BLOCK_1(name, class_member, ctype, result_member, rtype, expression)                    \
+    static void name##_##class_member(const params_t *params, size_t count, const wf_lane_t *a, \
+                                      const wf_lane_t *b, wf_lane_t *r)                         \
+    {                                                                                           \
+        const double p0 = params->p[0], p1 = params->p[1];                                      \
+        (void)b, (void)p0, (void)p1;                                                            \
+        for (size_t k = 0; k < count; k++) {                                                    \
+            ctype x = a[k].class_member;                                                        \
+            (void)x;                                                                            \
+            r[k].result_member = (rtype)(expression);                                           \
+        }                                                                                       \
     }
-#define BLOCK_2(name, class_member, ctype, result_member, rtype, expression)                                 \
-    static void name##_##class_member(const params_t *params, size_t count, const wf_lane_t *a_lanes,        \
-                                      const wf_lane_t *b_lanes, wf_lane_t *r)                                \
-    {                                                                                                        \
-        const double p0 = params->p[0];                                                                      \
-        const int64_t bits = params->bits;                                                                   \
-        (void)p0, (void)bits;                                                                                \
-        for (size_t k = 0; k < count; k++) {                                                                 \
-            ctype a = a_lanes[k].class_member, b = b_lanes[k].class_member;                                  \
-            (void)a, (void)b;                                                                                \
-            r[k].result_member = (rtype)(expression);                                                        \
-        }                                                                                                    \
+#define BLOCK_2(name, class_member, ctype, result_member, rtype, expression)                          \
+    static void name##_##class_member(const params_t *params, size_t count, const wf_lane_t *a_lanes, \
+                                      const wf_lane_t *b_lanes, wf_lane_t *r)                         \
+    {                                                                                                 \
+        const double p0 = params->p[0];                                                               \
+        const int64_t bits = params->bits;                                                            \
+        (void)p0, (void)bits;                                                                         \
+        for (size_t k = 0; k < count; k++) {                                                          \
+            ctype a = a_lanes[k].class_member, b = b_lanes[k].class_member;                           \
+            (void)a, (void)b;                                                                         \
+            r[k].result_member = (rtype)(expression);                                                 \
+        }                                                                                             \
     }
-#define UNARY(op, n0, n1, f_of, i_of, u_of)                                                                  \
-    BLOCK_1(op, f, double, f, double, f_of)                                                                  \
+#define UNARY(op, n0, n1, f_of, i_of, u_of) \
+    BLOCK_1(op, f, double, f, double, f_of) \
     BLOCK_1(op, i, int64_t, i, int64_t, i_of) BLOCK_1(op, u, uint64_t, u, uint64_t, u_of)
-#define TO_BOOL_1(op, n0, n1, f_of, i_of, u_of)                                                              \
-    BLOCK_1(op, f, double, u, uint64_t, f_of)                                                                \
+#define TO_BOOL_1(op, n0, n1, f_of, i_of, u_of) \
+    BLOCK_1(op, f, double, u, uint64_t, f_of)   \
     BLOCK_1(op, i, int64_t, u, uint64_t, i_of) BLOCK_1(op, u, uint64_t, u, uint64_t, u_of)
-#define BINARY(op, n0, f_of, i_of, u_of)                                                                     \
-    BLOCK_2(op, f, double, f, double, f_of)                                                                  \
+#define BINARY(op, n0, f_of, i_of, u_of)    \
+    BLOCK_2(op, f, double, f, double, f_of) \
     BLOCK_2(op, i, int64_t, i, int64_t, i_of) BLOCK_2(op, u, uint64_t, u, uint64_t, u_of)
-#define TO_BOOL_2(op, n0, f_of, i_of, u_of)                                                                  \
-    BLOCK_2(op, f, double, u, uint64_t, f_of)                                                                \
+#define TO_BOOL_2(op, n0, f_of, i_of, u_of)   \
+    BLOCK_2(op, f, double, u, uint64_t, f_of) \
     BLOCK_2(op, i, int64_t, u, uint64_t, i_of) BLOCK_2(op, u, uint64_t, u, uint64_t, u_of)
 #include "ref/elementwise.def"
 #undef UNARY
@@ -90,7 +93,7 @@ typedef struct row {
 } row_t;
 
 static const row_t rows[WF_OP_COUNT] = {
-#define ROW(op, n0, n1)                                                                                      \
+#define ROW(op, n0, n1) \
     [WF_OP_##op] = {{n0, n1}, {[WF_LANE_F] = op##_f, [WF_LANE_I] = op##_i, [WF_LANE_U] = op##_u}},
 #define UNARY(op, n0, n1, f_of, i_of, u_of) ROW(op, n0, n1)
 #define BINARY(op, n0, f_of, i_of, u_of) ROW(op, n0, "")
@@ -137,7 +140,8 @@ bool wf_ref_activate(wf_op_t op, double p0, double p1, size_t count, wf_lane_t *
     return true;
 }
 
-/* ---- Kernels ----------------------------------------------------------------------------------------------------- */
+/* ---- Kernels
+ * ----------------------------------------------------------------------------------------------------- */
 
 typedef struct job {
     const wf_ref_call_t *call;
@@ -178,9 +182,9 @@ static void run_blocks(job_t *job, wf_chunk_fn *fn)
     wf_ref_chunks(job->call, wf_type_elems(&job->call->outputs[0].type), WF_REF_CHUNK, fn, job);
 }
 
-#define EACH_BLOCK(at, size, first, count)                                                                   \
-    for (int64_t at = (first), size; size = WF_MIN((first) + (count) - at, WF_LANE_BLOCK), at < (first) + (count); \
-         at += size)
+#define EACH_BLOCK(at, size, first, count) \
+    for (int64_t at = (first), size;       \
+         size = WF_MIN((first) + (count)-at, WF_LANE_BLOCK), at < (first) + (count); at += size)
 
 static void unary_chunk(void *arg, int64_t first, int64_t count)
 {
@@ -262,10 +266,10 @@ static void clip_chunk(void *arg, int64_t first, int64_t count)
     {
         wf_lanes_load(in->type.dtype, in->data, at, 1, (size_t)size, lanes);
         for (int64_t k = 0; k < size; k++) {
-#define CLIP(member)                                                                                         \
-    do {                                                                                                     \
-        lanes[k] = lanes[k].member < job->low.member ? job->low : lanes[k];                                  \
-        lanes[k] = lanes[k].member > job->high.member ? job->high : lanes[k];                                \
+#define CLIP(member)                                                          \
+    do {                                                                      \
+        lanes[k] = lanes[k].member < job->low.member ? job->low : lanes[k];   \
+        lanes[k] = lanes[k].member > job->high.member ? job->high : lanes[k]; \
     } while (0)
             if (lane_class == WF_LANE_F) {
                 CLIP(f);
@@ -315,7 +319,8 @@ static uint64_t power_u64(uint64_t base, uint64_t exponent)
     return result;
 }
 
-static wf_lane_t power(wf_lane_class_t ac, wf_lane_t a, wf_lane_class_t bc, wf_lane_t b, int64_t min, int64_t max)
+static wf_lane_t power(wf_lane_class_t ac, wf_lane_t a, wf_lane_class_t bc, wf_lane_t b, int64_t min,
+                       int64_t max)
 {
     if (ac == WF_LANE_F || bc == WF_LANE_F) {
         double base = ac == WF_LANE_F ? a.f : ac == WF_LANE_I ? (double)a.i : (double)a.u;
@@ -403,15 +408,16 @@ static void cast_chunk(void *arg, int64_t first, int64_t count)
     EACH_BLOCK(at, size, first, count)
     {
         wf_lanes_load(job->in->type.dtype, job->in->data, at, 1, (size_t)size, lanes);
-        wf_lanes_store_cast(wf_lane_class(job->in->type.dtype), job->out->type.dtype, job->mode, job->out->data, at,
-                            (size_t)size, lanes);
+        wf_lanes_store_cast(wf_lane_class(job->in->type.dtype), job->out->type.dtype, job->mode,
+                            job->out->data, at, (size_t)size, lanes);
     }
 }
 
 /* Cast and CastLike: the output's type says what to. */
 wf_status_t wf_ref_cast(const wf_ref_call_t *call)
 {
-    cast_job_t job = {call->inputs, call->outputs, {wf_attrs_int(call->attrs, "saturate", 1) != 0, WF_CAST_UP}};
+    cast_job_t job = {
+        call->inputs, call->outputs, {wf_attrs_int(call->attrs, "saturate", 1) != 0, WF_CAST_UP}};
     if (wf_lane_class(job.out->type.dtype) == WF_LANE_NONE) {
         return WF_ERROR(MODEL_UNSUPPORTED, "no cast to %s", wf_dtype_name(job.out->type.dtype));
     }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Operators that move elements by indices that are data: Gather, GatherElements, GatherND, ScatterElements, ScatterND,
- * OneHot. Every index is checked. */
+/* Operators that move elements by indices that are data: Gather, GatherElements, GatherND, ScatterElements,
+ * ScatterND, OneHot. Every index is checked. */
 #include <math.h>
 #include <string.h>
 
@@ -9,8 +9,8 @@
 static wf_status_t index_error(const wf_tensor_t *indices, int64_t position, int64_t axis, int64_t dim)
 {
     return WF_ERROR(RUNTIME_DATA, "index %lld at position %lld is outside [%lld, %lld] of axis %lld",
-                    (long long)wf_lane_load(indices->type.dtype, indices->data, position).i, (long long)position,
-                    (long long)-dim, (long long)dim - 1, (long long)axis);
+                    (long long)wf_lane_load(indices->type.dtype, indices->data, position).i,
+                    (long long)position, (long long)-dim, (long long)dim - 1, (long long)axis);
 }
 
 /* The index at a position, wrapped; -1 when it is out of range. */
@@ -21,7 +21,8 @@ static int64_t read_index(const wf_tensor_t *indices, int64_t position, int64_t 
     return index >= 0 && index < dim ? index : -1;
 }
 
-/* ---- Gather ------------------------------------------------------------------------------------------------------ */
+/* ---- Gather
+ * ------------------------------------------------------------------------------------------------------ */
 
 typedef struct gather_job {
     const wf_tensor_t *data, *indices, *out;
@@ -56,11 +57,13 @@ wf_status_t wf_ref_gather(const wf_ref_call_t *call)
     return WF_OK;
 }
 
-/* ---- GatherElements and ScatterElements -------------------------------------------------------------------------- */
+/* ---- GatherElements and ScatterElements
+ * -------------------------------------------------------------------------- */
 
-/* Where element `e` of the indices points in `data`: its own index with the axis replaced. -1: out of range. */
-static int64_t element_target(const wf_tensor_t *indices, int64_t e, const wf_type_t *data, const int64_t *strides,
-                              int64_t axis)
+/* Where element `e` of the indices points in `data`: its own index with the axis replaced. -1: out of range.
+ */
+static int64_t element_target(const wf_tensor_t *indices, int64_t e, const wf_type_t *data,
+                              const int64_t *strides, int64_t axis)
 {
     int64_t index[WF_MAX_RANK], target = 0;
     wf_unravel(e, indices->type.rank, indices->type.dims, index);
@@ -92,12 +95,15 @@ static wf_lane_t combine(scatter_kind_t kind, wf_lane_class_t lane_class, wf_lan
 {
 #define LARGER(member, nan) ((old.member >= update.member || (nan)) ? old : update)
 #define SMALLER(member, nan) ((old.member <= update.member || (nan)) ? old : update)
-#define BY_CLASS(f_of, i_of, u_of) (lane_class == WF_LANE_F ? (f_of) : lane_class == WF_LANE_I ? (i_of) : (u_of))
+#define BY_CLASS(f_of, i_of, u_of) \
+    (lane_class == WF_LANE_F ? (f_of) : lane_class == WF_LANE_I ? (i_of) : (u_of))
     switch (kind) {
     case SCATTER_ADD:
-        return lane_class == WF_LANE_F ? (wf_lane_t){.f = old.f + update.f} : (wf_lane_t){.u = old.u + update.u};
+        return lane_class == WF_LANE_F ? (wf_lane_t){.f = old.f + update.f}
+                                       : (wf_lane_t){.u = old.u + update.u};
     case SCATTER_MUL:
-        return lane_class == WF_LANE_F ? (wf_lane_t){.f = old.f * update.f} : (wf_lane_t){.u = old.u * update.u};
+        return lane_class == WF_LANE_F ? (wf_lane_t){.f = old.f * update.f}
+                                       : (wf_lane_t){.u = old.u * update.u};
     case SCATTER_MAX:
         return BY_CLASS(LARGER(f, isnan(old.f)), LARGER(i, false), LARGER(u, false));
     case SCATTER_MIN:
@@ -130,7 +136,8 @@ static void scatter(const wf_ref_call_t *call, scatter_kind_t kind, int64_t to, 
         return;
     }
     for (int64_t k = 0; k < count; k++) {
-        wf_lane_t old = wf_lane_load(dtype, out->data, to + k), update = wf_lane_load(dtype, updates->data, from + k);
+        wf_lane_t old = wf_lane_load(dtype, out->data, to + k),
+                  update = wf_lane_load(dtype, updates->data, from + k);
         wf_lane_store(dtype, out->data, to + k, combine(kind, wf_lane_class(dtype), old, update));
     }
 }
@@ -152,7 +159,8 @@ wf_status_t wf_ref_scatter_elements(const wf_ref_call_t *call)
     return WF_OK;
 }
 
-/* ---- GatherND and ScatterND -------------------------------------------------------------------------------------- */
+/* ---- GatherND and ScatterND
+ * -------------------------------------------------------------------------------------- */
 
 /* Tuples of indices in the last dim of `indices` name slices of `data` behind `batch_dims` common dims. */
 typedef struct tuples {
@@ -188,7 +196,8 @@ static wf_status_t tuple_target(const tuples_t *t, int64_t at, int64_t *out_firs
         first += batch % t->data->dims[d] * t->strides[d];
     }
     for (int64_t k = 0; k < t->tuple; k++) {
-        int64_t axis = t->batch_dims + k, index = read_index(t->indices, at * t->tuple + k, t->data->dims[axis]);
+        int64_t axis = t->batch_dims + k,
+                index = read_index(t->indices, at * t->tuple + k, t->data->dims[axis]);
         if (index < 0) {
             return index_error(t->indices, at * t->tuple + k, axis, t->data->dims[axis]);
         }
@@ -205,7 +214,8 @@ wf_status_t wf_ref_gather_nd(const wf_ref_call_t *call)
     for (int64_t at = 0; at < t.count; at++) {
         int64_t first;
         WF_TRY(tuple_target(&t, at, &first));
-        wf_elems_copy(data->type.dtype, call->outputs[0].data, at * t.slice_elems, data->data, first, t.slice_elems);
+        wf_elems_copy(data->type.dtype, call->outputs[0].data, at * t.slice_elems, data->data, first,
+                      t.slice_elems);
     }
     return WF_OK;
 }
@@ -223,7 +233,8 @@ wf_status_t wf_ref_scatter_nd(const wf_ref_call_t *call)
     return WF_OK;
 }
 
-/* ---- OneHot ------------------------------------------------------------------------------------------------------ */
+/* ---- OneHot
+ * ------------------------------------------------------------------------------------------------------ */
 
 /* An index outside [-depth, depth - 1] gives a row of "off" values. */
 wf_status_t wf_ref_one_hot(const wf_ref_call_t *call)
@@ -232,7 +243,8 @@ wf_status_t wf_ref_one_hot(const wf_ref_call_t *call)
     int64_t axis = wf_axis_wrap(wf_attrs_int(call->attrs, "axis", -1), out->type.rank);
     wf_split_t split = wf_split_at(&out->type, axis, axis + 1);
     for (int64_t e = 0; e < wf_type_elems(&out->type); e++) {
-        int64_t inner = e % split.inner, hot = e / split.inner % split.axis, outer = e / split.inner / split.axis;
+        int64_t inner = e % split.inner, hot = e / split.inner % split.axis,
+                outer = e / split.inner / split.axis;
         double index = wf_lane_load_f64(indices->type.dtype, indices->data, outer * split.inner + inner);
         index = index < 0 ? index + (double)split.axis : index;
         wf_elems_copy(out->type.dtype, out->data, e, values->data, index == (double)hot, 1);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Operators that make values from shapes and attributes: Shape, Size, ConstantOfShape, Constant, Range, EyeLike; and
- * Dropout, which at inference passes its input on. */
+/* Operators that make values from shapes and attributes: Shape, Size, ConstantOfShape, Constant, Range,
+ * EyeLike; and Dropout, which at inference passes its input on. */
 #include <string.h>
 
 #include "ref/kernel.h"
@@ -97,7 +97,8 @@ wf_status_t wf_ref_dropout(const wf_ref_call_t *call)
     bool drops = wf_ref_has(call, 2) && wf_lane_load(training->type.dtype, training->data, 0).u != 0;
     double share = wf_ref_has(call, 1) ? wf_lane_load_f64(ratio->type.dtype, ratio->data, 0) : 0.5;
     if (drops && share != 0.0) {
-        return WF_ERROR(MODEL_UNSUPPORTED, "dropout in training mode with ratio %g has random results", share);
+        return WF_ERROR(MODEL_UNSUPPORTED, "dropout in training mode with ratio %g has random results",
+                        share);
     }
     if (wf_ref_wants(call, 1)) {
         static const uint8_t one = 1;

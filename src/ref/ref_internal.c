@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Our own operators: attention and squeeze-excite. (AddLayerNormalization is with the normalisations, Convert is a view.) */
+/* Our own operators: attention and squeeze-excite. (AddLayerNormalization is with the normalisations, Convert
+ * is a view.) */
 #include <math.h>
 #include <string.h>
 
 #include "ref/product.h"
 
-/* ---- Attention --------------------------------------------------------------------------------------------------- */
+/* ---- Attention
+ * --------------------------------------------------------------------------------------------------- */
 
-/* Rows of the queries are taken in blocks of one tile: their scores against all keys fit in the thread's scratch. */
+/* Rows of the queries are taken in blocks of one tile: their scores against all keys fit in the thread's
+ * scratch. */
 typedef struct attention_job {
     const wf_ref_call_t *call;
     const wf_tensor_t *mask; /* NULL: none */
@@ -16,7 +19,8 @@ typedef struct attention_job {
     int64_t q_rows, k_rows, depth, v_cols;
     uint32_t batch_rank;
     int64_t batch_dims[WF_MAX_RANK], batch;
-    /* Strides of q, k, v and the output in the order [.., rows, cols] of attention; 0 where a dim is repeated. */
+    /* Strides of q, k, v and the output in the order [.., rows, cols] of attention; 0 where a dim is
+     * repeated. */
     int64_t strides[4][WF_MAX_RANK];
     size_t scratch_bytes; /* of one thread */
 } attention_job_t;
@@ -31,22 +35,25 @@ typedef struct attention_block {
 } attention_block_t;
 
 /* Lanes along the last (or, `down`, the last but one) dim of a side, from (row, col) on. */
-static void load_side(const attention_block_t *block, int side, int64_t row, int64_t col, bool down, size_t count,
-                      wf_lane_t *out)
+static void load_side(const attention_block_t *block, int side, int64_t row, int64_t col, bool down,
+                      size_t count, wf_lane_t *out)
 {
     const wf_tensor_t *tensor = &block->job->call->inputs[side];
     const int64_t *strides = block->job->strides[side] + block->job->batch_rank;
-    wf_lanes_load(tensor->type.dtype, tensor->data, block->offsets[side] + row * strides[0] + col * strides[1],
-                  strides[down ? 0 : 1], count, out);
+    wf_lanes_load(tensor->type.dtype, tensor->data,
+                  block->offsets[side] + row * strides[0] + col * strides[1], strides[down ? 0 : 1], count,
+                  out);
 }
 
-static void load_q(const wf_product_t *product, int64_t batch, int64_t row, int64_t first, size_t count, wf_lane_t *out)
+static void load_q(const wf_product_t *product, int64_t batch, int64_t row, int64_t first, size_t count,
+                   wf_lane_t *out)
 {
     (void)batch;
     load_side(product->arg, SIDE_Q, row, first, false, count, out);
 }
 
-static void load_k(const wf_product_t *product, int64_t batch, int64_t row, int64_t first, size_t count, wf_lane_t *out)
+static void load_k(const wf_product_t *product, int64_t batch, int64_t row, int64_t first, size_t count,
+                   wf_lane_t *out)
 {
     (void)batch;
     load_side(product->arg, SIDE_K, first, row, true, count, out);
@@ -60,7 +67,8 @@ static void load_scores(const wf_product_t *product, int64_t batch, int64_t row,
     memcpy(out, block->scores + (row - block->first_row) * block->job->k_rows + first, count * sizeof *out);
 }
 
-static void load_v(const wf_product_t *product, int64_t batch, int64_t row, int64_t first, size_t count, wf_lane_t *out)
+static void load_v(const wf_product_t *product, int64_t batch, int64_t row, int64_t first, size_t count,
+                   wf_lane_t *out)
 {
     (void)batch;
     load_side(product->arg, SIDE_V, row, first, false, count, out);
@@ -97,12 +105,14 @@ static void score_softmax(const attention_job_t *job, int64_t batch, int64_t row
     }
 }
 
-static void store_row(const attention_block_t *block, int64_t row, int64_t first, size_t count, const wf_lane_t *lanes)
+static void store_row(const attention_block_t *block, int64_t row, int64_t first, size_t count,
+                      const wf_lane_t *lanes)
 {
     const wf_tensor_t *out = &block->job->call->outputs[0];
     const int64_t *strides = block->job->strides[SIDE_OUT] + block->job->batch_rank;
-    wf_lanes_store(out->type.dtype, out->data, block->offsets[SIDE_OUT] + row * strides[0] + first * strides[1],
-                   strides[1], count, lanes);
+    wf_lanes_store(out->type.dtype, out->data,
+                   block->offsets[SIDE_OUT] + row * strides[0] + first * strides[1], strides[1], count,
+                   lanes);
 }
 
 static attention_block_t block_at(const attention_job_t *job, int64_t batch, int64_t first_row, void *scratch)
@@ -150,7 +160,8 @@ static void blocked_rows(void *arg, size_t item, uint32_t thread)
     uint8_t *scratch = (uint8_t *)job->call->scratch + thread * job->scratch_bytes;
     wf_lane_t *tile = (wf_lane_t *)(void *)(scratch + WF_TILE_SCRATCH_BYTES);
     attention_block_t block = block_at(job, batch, first, scratch + WF_TILE_SCRATCH_BYTES + WF_TILE_BYTES);
-    wf_product_t product = {.call = job->call, .k = job->depth, .load_a = load_q, .load_b = load_k, .arg = &block};
+    wf_product_t product = {
+        .call = job->call, .k = job->depth, .load_a = load_q, .load_b = load_k, .arg = &block};
     for (int64_t n = 0; n < job->k_rows; n += WF_TILE_N) {
         int64_t cols = WF_MIN(job->k_rows - n, WF_TILE_N);
         wf_product_tile(&product, 0, first, rows, n, cols, tile, scratch);
@@ -182,7 +193,7 @@ static void permuted(const wf_ref_call_t *call, const char *name, const wf_type_
     int64_t dense[WF_MAX_RANK];
     wf_strides_dense(type->rank, type->dims, dense);
     for (uint32_t d = 0; d < type->rank; d++) {
-        int64_t from = perm != NULL ? perm[d] : d;
+        int64_t from = perm != NULL ? wf_axis_wrap(perm[d], type->rank) : d;
         out_dims[d] = type->dims[from];
         out_strides[d] = dense[from];
     }
@@ -224,7 +235,7 @@ static attention_job_t attention_of(const wf_ref_call_t *call)
     memcpy(out_dims, call->outputs[0].type.dims, sizeof out_dims);
     wf_strides_dense(rank, out_dims, dense);
     for (uint32_t d = 0; d < rank; d++) {
-        job.strides[SIDE_OUT][perm != NULL ? perm[d] : d] = dense[d];
+        job.strides[SIDE_OUT][perm != NULL ? wf_axis_wrap(perm[d], rank) : d] = dense[d];
     }
     size_t row = wf_scratch_mul((size_t)job.k_rows, sizeof(wf_lane_t));
     size_t blocked = wf_scratch_add(wf_scratch_mul(row, WF_TILE_M), WF_TILE_SCRATCH_BYTES + WF_TILE_BYTES);
@@ -254,7 +265,8 @@ wf_status_t wf_ref_attention(const wf_ref_call_t *call)
     return WF_OK;
 }
 
-/* ---- Squeeze-excite ---------------------------------------------------------------------------------------------- */
+/* ---- Squeeze-excite
+ * ---------------------------------------------------------------------------------------------- */
 
 typedef struct squeeze_job {
     const wf_ref_call_t *call;
@@ -276,7 +288,8 @@ static void linear(const squeeze_job_t *job, size_t layer, int64_t rows, int64_t
         }
         out[r].f = sum + wf_lane_load(b->type.dtype, b->data, r).f;
     }
-    (void)wf_ref_activate(job->activations[layer], job->params[layer][0], job->params[layer][1], (size_t)rows, out);
+    (void)wf_ref_activate(job->activations[layer], job->params[layer][0], job->params[layer][1], (size_t)rows,
+                          out);
 }
 
 static void squeeze_image(void *arg, size_t item, uint32_t thread)

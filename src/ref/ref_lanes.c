@@ -5,7 +5,8 @@
 
 #include "ref/kernel.h"
 
-/* ---- Small floats ------------------------------------------------------------------------------------------------ */
+/* ---- Small floats
+ * ------------------------------------------------------------------------------------------------ */
 
 typedef enum float_kind {
     FLOAT_IEEE,     /* infinity and NaN in the last exponent */
@@ -24,10 +25,10 @@ typedef struct float_format {
 
 enum { F16, BF16, E4M3FN, E4M3FNUZ, E5M2, E5M2FNUZ, E2M1, E8M0 };
 static const float_format_t formats[] = {
-    [F16] = {5, 10, 15, 0x7bff, FLOAT_IEEE},        [BF16] = {8, 7, 127, 0x7f7f, FLOAT_IEEE},
-    [E4M3FN] = {4, 3, 7, 0x7e, FLOAT_NAN_ONLY},     [E4M3FNUZ] = {4, 3, 8, 0x7f, FLOAT_FNUZ},
-    [E5M2] = {5, 2, 15, 0x7b, FLOAT_IEEE},          [E5M2FNUZ] = {5, 2, 16, 0x7f, FLOAT_FNUZ},
-    [E2M1] = {2, 1, 1, 0x7, FLOAT_FINITE},          [E8M0] = {8, 0, 127, 0xfe, FLOAT_EXPONENT},
+    [F16] = {5, 10, 15, 0x7bff, FLOAT_IEEE},    [BF16] = {8, 7, 127, 0x7f7f, FLOAT_IEEE},
+    [E4M3FN] = {4, 3, 7, 0x7e, FLOAT_NAN_ONLY}, [E4M3FNUZ] = {4, 3, 8, 0x7f, FLOAT_FNUZ},
+    [E5M2] = {5, 2, 15, 0x7b, FLOAT_IEEE},      [E5M2FNUZ] = {5, 2, 16, 0x7f, FLOAT_FNUZ},
+    [E2M1] = {2, 1, 1, 0x7, FLOAT_FINITE},      [E8M0] = {8, 0, 127, 0xfe, FLOAT_EXPONENT},
 };
 
 static double f64_from_bits(uint64_t bits)
@@ -69,7 +70,8 @@ WF_ALWAYS_INLINE double float_decode(const float_format_t *format, uint32_t code
                          (uint64_t)mantissa << (52u - m));
 }
 
-/* f8e8m0 has no sign and no zero: the code of |x|; zero and what is too small become the smallest power of two. */
+/* f8e8m0 has no sign and no zero: the code of |x|; zero and what is too small become the smallest power of
+ * two. */
 static uint32_t exponent_encode(double x, wf_cast_mode_t mode)
 {
     if (isnan(x)) {
@@ -98,9 +100,10 @@ WF_ALWAYS_INLINE uint32_t float_encode(const float_format_t *format, double x, w
     uint32_t sign = (uint32_t)(bits >> 63) << (e + m);
     uint32_t exponent_ones = ((1u << e) - 1u) << m;
     uint32_t infinity = format->kind == FLOAT_IEEE ? sign | exponent_ones : 0;
-    uint32_t nan = format->kind == FLOAT_IEEE       ? sign | exponent_ones | 1u << (m - 1u)
-                   : format->kind == FLOAT_NAN_ONLY ? sign | exponent_ones | ((1u << m) - 1u)
-                                                    : 1u << (e + m); /* FNUZ; and -0 in FINITE, as ml_dtypes */
+    uint32_t nan = format->kind == FLOAT_IEEE ? sign | exponent_ones | 1u << (m - 1u)
+                   : format->kind == FLOAT_NAN_ONLY
+                       ? sign | exponent_ones | ((1u << m) - 1u)
+                       : 1u << (e + m); /* FNUZ; and -0 in FINITE, as ml_dtypes */
     int exponent = (int)(bits >> 52 & 0x7ff) - 1023;
     uint64_t mantissa = bits & ((UINT64_C(1) << 52) - 1);
     if (exponent == 1024 && mantissa != 0) {
@@ -128,42 +131,43 @@ WF_ALWAYS_INLINE uint32_t float_encode(const float_format_t *format, double x, w
     return code == 0 && format->kind == FLOAT_FNUZ ? 0 : sign | (uint32_t)code;
 }
 
-/* ---- One loader and one storer per type -------------------------------------------------------------------------- */
+/* ---- One loader and one storer per type
+ * -------------------------------------------------------------------------- */
 
 /* X(type, element in memory, lane member, lane from e, element from v) */
-#define WHOLE_TYPES(X)                                                                                       \
-    X(F32, float, f, (double)e, (float)v)                                                                    \
-    X(F64, double, f, e, v)                                                                                  \
-    X(I8, int8_t, i, e, (int8_t)v)                                                                           \
-    X(I16, int16_t, i, e, (int16_t)v)                                                                        \
-    X(I32, int32_t, i, e, (int32_t)v)                                                                        \
-    X(I64, int64_t, i, e, v)                                                                                 \
-    X(U8, uint8_t, u, e, (uint8_t)v)                                                                         \
-    X(U16, uint16_t, u, e, (uint16_t)v)                                                                      \
-    X(U32, uint32_t, u, e, (uint32_t)v)                                                                      \
-    X(U64, uint64_t, u, e, v)                                                                                \
-    X(BOOL, uint8_t, u, e != 0, v != 0)                                                                      \
-    X(F16, uint16_t, f, float_decode(&formats[F16], e),                                                      \
-      (uint16_t)float_encode(&formats[F16], v, saturating))                                                  \
-    X(BF16, uint16_t, f, float_decode(&formats[BF16], e),                                                    \
-      (uint16_t)float_encode(&formats[BF16], v, saturating))                                                 \
-    X(F8E4M3FN, uint8_t, f, float_decode(&formats[E4M3FN], e),                                               \
-      (uint8_t)float_encode(&formats[E4M3FN], v, saturating))                                                \
-    X(F8E4M3FNUZ, uint8_t, f, float_decode(&formats[E4M3FNUZ], e),                                           \
-      (uint8_t)float_encode(&formats[E4M3FNUZ], v, saturating))                                              \
-    X(F8E5M2, uint8_t, f, float_decode(&formats[E5M2], e),                                                   \
-      (uint8_t)float_encode(&formats[E5M2], v, saturating))                                                  \
-    X(F8E5M2FNUZ, uint8_t, f, float_decode(&formats[E5M2FNUZ], e),                                           \
-      (uint8_t)float_encode(&formats[E5M2FNUZ], v, saturating))                                              \
-    X(F8E8M0, uint8_t, f, float_decode(&formats[E8M0], e),                                                   \
+#define WHOLE_TYPES(X)                                             \
+    X(F32, float, f, (double)e, (float)v)                          \
+    X(F64, double, f, e, v)                                        \
+    X(I8, int8_t, i, e, (int8_t)v)                                 \
+    X(I16, int16_t, i, e, (int16_t)v)                              \
+    X(I32, int32_t, i, e, (int32_t)v)                              \
+    X(I64, int64_t, i, e, v)                                       \
+    X(U8, uint8_t, u, e, (uint8_t)v)                               \
+    X(U16, uint16_t, u, e, (uint16_t)v)                            \
+    X(U32, uint32_t, u, e, (uint32_t)v)                            \
+    X(U64, uint64_t, u, e, v)                                      \
+    X(BOOL, uint8_t, u, e != 0, v != 0)                            \
+    X(F16, uint16_t, f, float_decode(&formats[F16], e),            \
+      (uint16_t)float_encode(&formats[F16], v, saturating))        \
+    X(BF16, uint16_t, f, float_decode(&formats[BF16], e),          \
+      (uint16_t)float_encode(&formats[BF16], v, saturating))       \
+    X(F8E4M3FN, uint8_t, f, float_decode(&formats[E4M3FN], e),     \
+      (uint8_t)float_encode(&formats[E4M3FN], v, saturating))      \
+    X(F8E4M3FNUZ, uint8_t, f, float_decode(&formats[E4M3FNUZ], e), \
+      (uint8_t)float_encode(&formats[E4M3FNUZ], v, saturating))    \
+    X(F8E5M2, uint8_t, f, float_decode(&formats[E5M2], e),         \
+      (uint8_t)float_encode(&formats[E5M2], v, saturating))        \
+    X(F8E5M2FNUZ, uint8_t, f, float_decode(&formats[E5M2FNUZ], e), \
+      (uint8_t)float_encode(&formats[E5M2FNUZ], v, saturating))    \
+    X(F8E8M0, uint8_t, f, float_decode(&formats[E8M0], e),         \
       (uint8_t)float_encode(&formats[E8M0], v, saturating))
 
 /* X(type, bits, lane member, lane from code c, code from v) */
-#define PACKED_TYPES(X)                                                                                      \
-    X(U4, 4, u, c, (uint32_t)v)                                                                              \
-    X(I4, 4, i, (int64_t)(c ^ 8u) - 8, (uint32_t)v)                                                          \
-    X(U2, 2, u, c, (uint32_t)v)                                                                              \
-    X(I2, 2, i, (int64_t)(c ^ 2u) - 2, (uint32_t)v)                                                          \
+#define PACKED_TYPES(X)                             \
+    X(U4, 4, u, c, (uint32_t)v)                     \
+    X(I4, 4, i, (int64_t)(c ^ 8u) - 8, (uint32_t)v) \
+    X(U2, 2, u, c, (uint32_t)v)                     \
+    X(I2, 2, i, (int64_t)(c ^ 2u) - 2, (uint32_t)v) \
     X(F4E2M1, 4, f, float_decode(&formats[E2M1], c), float_encode(&formats[E2M1], v, saturating))
 
 #define LANE_f double
@@ -172,57 +176,57 @@ WF_ALWAYS_INLINE uint32_t float_encode(const float_format_t *format, double x, w
 
 static const wf_cast_mode_t saturating = {true, WF_CAST_UP};
 
-#define X(name, ctype, member, widened, narrowed)                                                            \
-    WF_TARGET_CLONES static void load_##name(const void *data, int64_t first, int64_t stride, size_t count,  \
-                                             wf_lane_t *out)                                                 \
-    {                                                                                                        \
-        typedef WF_UNALIGNED(ctype) any_t;                                                                   \
-        const any_t *from = (const any_t *)data + first;                                                     \
-        if (stride == 1) {                                                                                   \
-            for (size_t k = 0; k < count; k++) {                                                             \
-                ctype e = from[k];                                                                           \
-                out[k].member = widened;                                                                     \
-            }                                                                                                \
-            return;                                                                                          \
-        }                                                                                                    \
-        for (size_t k = 0; k < count; k++) {                                                                 \
-            ctype e = from[(int64_t)k * stride];                                                             \
-            out[k].member = widened;                                                                         \
-        }                                                                                                    \
-    }                                                                                                        \
-    WF_TARGET_CLONES static void store_##name(void *data, int64_t first, int64_t stride, size_t count,       \
-                                              const wf_lane_t *lanes)                                        \
-    {                                                                                                        \
-        typedef WF_UNALIGNED(ctype) any_t;                                                                   \
-        any_t *to = (any_t *)data + first;                                                                   \
-        for (size_t k = 0; k < count; k++) {                                                                 \
-            LANE_##member v = lanes[k].member;                                                   \
-            to[(int64_t)k * stride] = narrowed;                                                              \
-        }                                                                                                    \
+#define X(name, ctype, member, widened, narrowed)                                                           \
+    WF_TARGET_CLONES static void load_##name(const void *data, int64_t first, int64_t stride, size_t count, \
+                                             wf_lane_t *out)                                                \
+    {                                                                                                       \
+        typedef WF_UNALIGNED(ctype) any_t;                                                                  \
+        const any_t *from = (const any_t *)data + first;                                                    \
+        if (stride == 1) {                                                                                  \
+            for (size_t k = 0; k < count; k++) {                                                            \
+                ctype e = from[k];                                                                          \
+                out[k].member = widened;                                                                    \
+            }                                                                                               \
+            return;                                                                                         \
+        }                                                                                                   \
+        for (size_t k = 0; k < count; k++) {                                                                \
+            ctype e = from[(int64_t)k * stride];                                                            \
+            out[k].member = widened;                                                                        \
+        }                                                                                                   \
+    }                                                                                                       \
+    WF_TARGET_CLONES static void store_##name(void *data, int64_t first, int64_t stride, size_t count,      \
+                                              const wf_lane_t *lanes)                                       \
+    {                                                                                                       \
+        typedef WF_UNALIGNED(ctype) any_t;                                                                  \
+        any_t *to = (any_t *)data + first;                                                                  \
+        for (size_t k = 0; k < count; k++) {                                                                \
+            LANE_##member v = lanes[k].member;                                                              \
+            to[(int64_t)k * stride] = narrowed;                                                             \
+        }                                                                                                   \
     }
 WHOLE_TYPES(X)
 #undef X
 
 /* Packed types lie low bits first. */
-#define X(name, bits, member, widened, narrowed)                                                             \
-    static void load_##name(const void *data, int64_t first, int64_t stride, size_t count, wf_lane_t *out)   \
-    {                                                                                                        \
-        for (size_t k = 0; k < count; k++) {                                                                 \
-            uint64_t bit = (uint64_t)(first + (int64_t)k * stride) * bits;                                   \
-            uint32_t c = (uint32_t)(((const uint8_t *)data)[bit / 8] >> bit % 8) & ((1u << bits) - 1u);      \
-            out[k].member = widened;                                                                         \
-        }                                                                                                    \
-    }                                                                                                        \
-    static void store_##name(void *data, int64_t first, int64_t stride, size_t count,                        \
-                             const wf_lane_t *lanes)                                                         \
-    {                                                                                                        \
-        for (size_t k = 0; k < count; k++) {                                                                 \
-            uint64_t bit = (uint64_t)(first + (int64_t)k * stride) * bits;                                   \
-            uint8_t *byte = (uint8_t *)data + bit / 8;                                                       \
-            LANE_##member v = lanes[k].member;                                                   \
-            uint32_t mask = (1u << bits) - 1u, code = (narrowed) & mask;                                     \
-            *byte = (uint8_t)((*byte & ~(mask << bit % 8)) | code << bit % 8);                               \
-        }                                                                                                    \
+#define X(name, bits, member, widened, narrowed)                                                           \
+    static void load_##name(const void *data, int64_t first, int64_t stride, size_t count, wf_lane_t *out) \
+    {                                                                                                      \
+        for (size_t k = 0; k < count; k++) {                                                               \
+            uint64_t bit = (uint64_t)(first + (int64_t)k * stride) * bits;                                 \
+            uint32_t c = (uint32_t)(((const uint8_t *)data)[bit / 8] >> bit % 8) & ((1u << bits) - 1u);    \
+            out[k].member = widened;                                                                       \
+        }                                                                                                  \
+    }                                                                                                      \
+    static void store_##name(void *data, int64_t first, int64_t stride, size_t count,                      \
+                             const wf_lane_t *lanes)                                                       \
+    {                                                                                                      \
+        for (size_t k = 0; k < count; k++) {                                                               \
+            uint64_t bit = (uint64_t)(first + (int64_t)k * stride) * bits;                                 \
+            uint8_t *byte = (uint8_t *)data + bit / 8;                                                     \
+            LANE_##member v = lanes[k].member;                                                             \
+            uint32_t mask = (1u << bits) - 1u, code = (narrowed)&mask;                                     \
+            *byte = (uint8_t)((*byte & ~(mask << bit % 8)) | code << bit % 8);                             \
+        }                                                                                                  \
     }
 PACKED_TYPES(X)
 #undef X
@@ -251,12 +255,14 @@ wf_lane_class_t wf_lane_class(wf_dtype_t dtype)
     return (unsigned)dtype < WF_DTYPE_COUNT ? types[dtype].lane_class : WF_LANE_NONE;
 }
 
-void wf_lanes_load(wf_dtype_t dtype, const void *data, int64_t first, int64_t stride, size_t count, wf_lane_t *out)
+void wf_lanes_load(wf_dtype_t dtype, const void *data, int64_t first, int64_t stride, size_t count,
+                   wf_lane_t *out)
 {
     types[dtype].load(data, first, stride, count, out);
 }
 
-void wf_lanes_store(wf_dtype_t dtype, void *data, int64_t first, int64_t stride, size_t count, const wf_lane_t *lanes)
+void wf_lanes_store(wf_dtype_t dtype, void *data, int64_t first, int64_t stride, size_t count,
+                    const wf_lane_t *lanes)
 {
     types[dtype].store(data, first, stride, count, lanes);
 }
@@ -283,7 +289,8 @@ double wf_lane_load_f64(wf_dtype_t dtype, const void *data, int64_t index)
     return lane_to_f64(types[dtype].lane_class, wf_lane_load(dtype, data, index));
 }
 
-/* ---- Cast -------------------------------------------------------------------------------------------------------- */
+/* ---- Cast
+ * -------------------------------------------------------------------------------------------------------- */
 
 int64_t wf_f64_to_i64(double x)
 {
@@ -305,8 +312,8 @@ void wf_dtype_limits(wf_dtype_t dtype, int64_t *out_min, int64_t *out_max)
     }
 }
 
-/* Widens to the class of an integer or bool type. A float is cut to a whole number, of which the low bits are stored; i32
- * saturates, and so does what is beyond 64 bits. */
+/* Widens to the class of an integer or bool type. A float is cut to a whole number, of which the low bits are
+ * stored; i32 saturates, and so does what is beyond 64 bits. */
 static wf_lane_t cast_to_integer(wf_lane_class_t from, wf_dtype_t to, wf_lane_t lane)
 {
     if (to == WF_DTYPE_BOOL) {

@@ -3,15 +3,15 @@
 #include "ref/product.h"
 #include "ref/quantize.h"
 
-/* A stack of matrices in a tensor: where each batch of the result finds its matrix, and what belongs to its rows (A) or
- * columns (B). */
+/* A stack of matrices in a tensor: where each batch of the result finds its matrix, and what belongs to its
+ * rows (A) or columns (B). */
 typedef struct stack {
     const wf_tensor_t *tensor;
     wf_lane_class_t lane_class;
     int64_t row_stride, col_stride, matrix_elems;
     uint32_t batch_rank;
     int64_t batch_dims[WF_MAX_RANK], batch_strides[WF_MAX_RANK];
-    int64_t param_elems; /* rows of A, columns of B */
+    int64_t param_elems;             /* rows of A, columns of B */
     const wf_tensor_t *zero, *scale; /* NULL: none */
 } stack_t;
 
@@ -26,8 +26,8 @@ typedef struct matrix_job {
 } matrix_job_t;
 
 /* Row-major matrices [rows, cols] in the last dims; the dims before are broadcast to those of the result. */
-static void stack_init(stack_t *stack, const wf_tensor_t *tensor, int64_t rows, int64_t cols, const wf_type_t *out,
-                       uint32_t batch_rank)
+static void stack_init(stack_t *stack, const wf_tensor_t *tensor, int64_t rows, int64_t cols,
+                       const wf_type_t *out, uint32_t batch_rank)
 {
     *stack = (stack_t){.tensor = tensor, .row_stride = cols, .col_stride = 1, .matrix_elems = rows * cols};
     stack->lane_class = wf_lane_class(tensor->type.dtype);
@@ -56,7 +56,9 @@ static int64_t stack_offset(const stack_t *stack, int64_t batch)
 static int64_t param_index(const stack_t *stack, const wf_tensor_t *param, int64_t offset, int64_t row)
 {
     int64_t elems = wf_type_elems(&param->type);
-    return elems == 1 ? 0 : elems == stack->param_elems ? row : offset / stack->matrix_elems * stack->param_elems + row;
+    return elems == 1                    ? 0
+           : elems == stack->param_elems ? row
+                                         : offset / stack->matrix_elems * stack->param_elems + row;
 }
 
 static double stack_zero(const stack_t *stack, int64_t offset, int64_t row)
@@ -73,12 +75,13 @@ static float stack_scale(const stack_t *stack, int64_t batch, int64_t row)
 }
 
 /* Reads a piece of a row; 8-bit integers become f64, in which their products and sums are exact. */
-static void stack_load(const stack_t *stack, bool widen, bool zero_by_row, int64_t batch, int64_t row, int64_t first,
-                       size_t count, wf_lane_t *out)
+static void stack_load(const stack_t *stack, bool widen, bool zero_by_row, int64_t batch, int64_t row,
+                       int64_t first, size_t count, wf_lane_t *out)
 {
     int64_t offset = stack_offset(stack, batch);
     wf_lanes_load(stack->tensor->type.dtype, stack->tensor->data,
-                  offset + row * stack->row_stride + first * stack->col_stride, stack->col_stride, count, out);
+                  offset + row * stack->row_stride + first * stack->col_stride, stack->col_stride, count,
+                  out);
     if (!widen) {
         return;
     }
@@ -90,24 +93,26 @@ static void stack_load(const stack_t *stack, bool widen, bool zero_by_row, int64
     }
 }
 
-static void load_a(const wf_product_t *product, int64_t batch, int64_t row, int64_t first, size_t count, wf_lane_t *out)
+static void load_a(const wf_product_t *product, int64_t batch, int64_t row, int64_t first, size_t count,
+                   wf_lane_t *out)
 {
     stack_load(&((const matrix_job_t *)product->arg)->a, false, true, batch, row, first, count, out);
 }
 
-static void load_b(const wf_product_t *product, int64_t batch, int64_t row, int64_t first, size_t count, wf_lane_t *out)
+static void load_b(const wf_product_t *product, int64_t batch, int64_t row, int64_t first, size_t count,
+                   wf_lane_t *out)
 {
     stack_load(&((const matrix_job_t *)product->arg)->b, false, false, batch, row, first, count, out);
 }
 
-static void load_a_quantized(const wf_product_t *product, int64_t batch, int64_t row, int64_t first, size_t count,
-                             wf_lane_t *out)
+static void load_a_quantized(const wf_product_t *product, int64_t batch, int64_t row, int64_t first,
+                             size_t count, wf_lane_t *out)
 {
     stack_load(&((const matrix_job_t *)product->arg)->a, true, true, batch, row, first, count, out);
 }
 
-static void load_b_quantized(const wf_product_t *product, int64_t batch, int64_t row, int64_t first, size_t count,
-                             wf_lane_t *out)
+static void load_b_quantized(const wf_product_t *product, int64_t batch, int64_t row, int64_t first,
+                             size_t count, wf_lane_t *out)
 {
     stack_load(&((const matrix_job_t *)product->arg)->b, true, false, batch, row, first, count, out);
 }
@@ -133,8 +138,8 @@ static void store_i32(const wf_product_t *product, int64_t batch, int64_t row, i
     store_plain(product, batch, row, first, count, lanes);
 }
 
-static void store_requantized(const wf_product_t *product, int64_t batch, int64_t row, int64_t first, size_t count,
-                              wf_lane_t *lanes)
+static void store_requantized(const wf_product_t *product, int64_t batch, int64_t row, int64_t first,
+                              size_t count, wf_lane_t *lanes)
 {
     const matrix_job_t *job = product->arg;
     int64_t min, max, zero = (int64_t)wf_lane_load_f64(job->out_zero->type.dtype, job->out_zero->data, 0);
@@ -173,11 +178,12 @@ static void store_gemm(const wf_product_t *product, int64_t batch, int64_t row, 
     store_plain(product, batch, row, first, count, lanes);
 }
 
-/* The product of MatMul and its relatives: inputs a_at and b_at, vectors made matrices, dims before the last two
- * broadcast. */
+/* The product of MatMul and its relatives: inputs a_at and b_at, vectors made matrices, dims before the last
+ * two broadcast. */
 static wf_product_t matmul_product(const wf_ref_call_t *call, size_t a_at, size_t b_at, matrix_job_t *job)
 {
-    const wf_type_t *a = &call->inputs[a_at].type, *b = &call->inputs[b_at].type, *out = &call->outputs[0].type;
+    const wf_type_t *a = &call->inputs[a_at].type, *b = &call->inputs[b_at].type,
+                    *out = &call->outputs[0].type;
     int64_t m = a->rank > 1 ? a->dims[a->rank - 2] : 1, n = b->rank > 1 ? b->dims[b->rank - 1] : 1;
     int64_t k = a->dims[a->rank - 1];
     uint32_t batch_rank = out->rank - (a->rank > 1) - (b->rank > 1);
@@ -209,7 +215,8 @@ wf_status_t wf_ref_gemm(const wf_ref_call_t *call)
 {
     matrix_job_t job;
     const wf_type_t *a = &call->inputs[0].type, *b = &call->inputs[1].type, *out = &call->outputs[0].type;
-    bool trans_a = wf_attrs_int(call->attrs, "transA", 0) != 0, trans_b = wf_attrs_int(call->attrs, "transB", 0) != 0;
+    bool trans_a = wf_attrs_int(call->attrs, "transA", 0) != 0,
+         trans_b = wf_attrs_int(call->attrs, "transB", 0) != 0;
     job = (matrix_job_t){.out = &call->outputs[0], .m = out->dims[0], .n = out->dims[1]};
     stack_init(&job.a, &call->inputs[0], a->dims[0], a->dims[1], out, 0);
     stack_init(&job.b, &call->inputs[1], b->dims[0], b->dims[1], out, 0);
@@ -237,7 +244,8 @@ wf_status_t wf_ref_gemm(const wf_ref_call_t *call)
     return WF_OK;
 }
 
-/* MatMulInteger (a, b, a zero, b zero) and QLinearMatMul (a, scale, zero, b, scale, zero, y scale, y zero). */
+/* MatMulInteger (a, b, a zero, b zero) and QLinearMatMul (a, scale, zero, b, scale, zero, y scale, y zero).
+ */
 wf_status_t wf_ref_matmul_quantized(const wf_ref_call_t *call)
 {
     matrix_job_t job;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Operators that move whole elements by position: views, Transpose, Concat, Split, Slice, Pad, Expand, Tile, DepthToSpace
- * and its reverse, ReverseSequence, Trilu. Most are copies between strided regions. */
+/* Operators that move whole elements by position: views, Transpose, Concat, Split, Slice, Pad, Expand, Tile,
+ * DepthToSpace and its reverse, ReverseSequence, Trilu. Most are copies between strided regions. */
 #include <string.h>
 
 #include "op/shape.h"
@@ -34,7 +34,8 @@ wf_status_t wf_ref_transpose(const wf_ref_call_t *call)
     const int64_t *perm = wf_attrs_ints(call->attrs, "perm", &count);
     wf_region_t to = dense_region(&out->type), in_region = dense_region(&in->type), from = {0};
     for (uint32_t d = 0; d < in->type.rank; d++) {
-        from.strides[d] = in_region.strides[count > 0 ? perm[d] : in->type.rank - 1 - d];
+        int64_t axis = count > 0 ? wf_axis_wrap(perm[d], in->type.rank) : (int64_t)in->type.rank - 1 - d;
+        from.strides[d] = in_region.strides[axis];
     }
     wf_region_copy(call, in->type.dtype, out->type.rank, out->type.dims, out->data, &to, in->data, &from);
     return WF_OK;
@@ -71,7 +72,8 @@ wf_status_t wf_ref_split(const wf_ref_call_t *call)
         const wf_tensor_t *out = &call->outputs[k];
         wf_region_t to = dense_region(&out->type);
         if (out->data != NULL) {
-            wf_region_copy(call, in->type.dtype, out->type.rank, out->type.dims, out->data, &to, in->data, &from);
+            wf_region_copy(call, in->type.dtype, out->type.rank, out->type.dims, out->data, &to, in->data,
+                           &from);
         }
         from.base += out->type.dims[axis] * from.strides[axis];
     }
@@ -99,12 +101,13 @@ wf_status_t wf_ref_slice(const wf_ref_call_t *call)
         int64_t axis = axis_count >= 0 ? wf_axis_wrap(axes[k], in->type.rank) : k;
         int64_t step = step_count >= 0 ? steps[k] : 1, first = starts[k], end = ends[k];
         if (axis < 0 || axis >= in->type.rank || step == 0) {
-            return WF_ERROR(RUNTIME_DATA, "slice of axis %lld by step %lld in a tensor of rank %u", (long long)axis,
-                            (long long)step, in->type.rank);
+            return WF_ERROR(RUNTIME_DATA, "slice of axis %lld by step %lld in a tensor of rank %u",
+                            (long long)axis, (long long)step, in->type.rank);
         }
         int64_t count = wf_slice_resolve(in->type.dims[axis], &first, &end, step);
         from.base += count > 0 ? first * from.strides[axis] : 0;
-        from.strides[axis] = count > 1 ? from.strides[axis] * step : 0; /* a step beyond the dim may not fit */
+        from.strides[axis] =
+            count > 1 ? from.strides[axis] * step : 0; /* a step beyond the dim may not fit */
         dims[axis] = count;
     }
     if (in->type.rank != out->type.rank || memcmp(dims, out->type.dims, in->type.rank * sizeof *dims) != 0) {
@@ -114,7 +117,9 @@ wf_status_t wf_ref_slice(const wf_ref_call_t *call)
     return WF_OK;
 }
 
-/* ---- Pad --------------------------------------------------------------------------------------------------------- */
+/* ---- Pad
+ * ---------------------------------------------------------------------------------------------------------
+ */
 
 typedef enum pad_mode { PAD_CONSTANT, PAD_REFLECT, PAD_EDGE, PAD_WRAP } pad_mode_t;
 
@@ -158,7 +163,9 @@ static void pad_chunk(void *arg, int64_t first, int64_t count)
             int64_t source = pad_source(job->mode, index[d] - job->begin[d], in->dims[d]);
             from = source < 0 ? -1 : from + source * job->in_strides[d];
         }
-        const void *data = from >= 0 ? job->in->data : job->value != NULL ? job->value->data : (const void *)zeros;
+        const void *data = from >= 0            ? job->in->data
+                           : job->value != NULL ? job->value->data
+                                                : (const void *)zeros;
         wf_elems_copy(in->dtype, job->out->data, e, data, WF_MAX(from, 0), 1);
     }
 }
@@ -179,7 +186,8 @@ wf_status_t wf_ref_pad(const wf_ref_call_t *call)
     for (int32_t k = 0; k < padded; k++) {
         int64_t axis = axis_count >= 0 ? wf_axis_wrap(axes[k], in->type.rank) : k;
         if (axis < 0 || axis >= in->type.rank) {
-            return WF_ERROR(RUNTIME_DATA, "pad of axis %lld in a tensor of rank %u", (long long)axis, in->type.rank);
+            return WF_ERROR(RUNTIME_DATA, "pad of axis %lld in a tensor of rank %u", (long long)axis,
+                            in->type.rank);
         }
         job.begin[axis] = pads[k];
         end[axis] = pads[k + padded];
@@ -192,7 +200,10 @@ wf_status_t wf_ref_pad(const wf_ref_call_t *call)
     int64_t elems = wf_type_elems(&out->type);
     for (uint32_t d = 0; d < in->type.rank; d++) {
         int64_t dim = in->type.dims[d];
-        if (!wf_i64_add(dim, job.begin[d], &dim) || !wf_i64_add(dim, end[d], &dim) || dim != out->type.dims[d]) {
+        bool far =
+            job.begin[d] > INT64_MAX / 4 || job.begin[d] < -INT64_MAX / 4; /* positions less it must fit */
+        if (far || !wf_i64_add(dim, job.begin[d], &dim) || !wf_i64_add(dim, end[d], &dim) ||
+            dim != out->type.dims[d]) {
             return wf_ref_shape_error(&out->type, "pads");
         }
         if (in->type.dims[d] == 0 && job.mode != PAD_CONSTANT && elems > 0) {
@@ -204,7 +215,8 @@ wf_status_t wf_ref_pad(const wf_ref_call_t *call)
     return WF_OK;
 }
 
-/* ---- Repeating and rearranging ----------------------------------------------------------------------------------- */
+/* ---- Repeating and rearranging
+ * ----------------------------------------------------------------------------------- */
 
 wf_status_t wf_ref_expand(const wf_ref_call_t *call)
 {
@@ -213,7 +225,8 @@ wf_status_t wf_ref_expand(const wf_ref_call_t *call)
     int32_t count;
     WF_TRY(wf_ref_ints(call, "shape", 1, WF_MAX_RANK, shape, &count));
     wf_region_t to = dense_region(&out->type), in_region = dense_region(&in->type), from = {0};
-    int64_t in_missing = (int64_t)out->type.rank - in->type.rank, shape_missing = (int64_t)out->type.rank - count;
+    int64_t in_missing = (int64_t)out->type.rank - in->type.rank,
+            shape_missing = (int64_t)out->type.rank - count;
     if (in_missing < 0 || shape_missing < 0) {
         return wf_ref_shape_error(&out->type, "shape");
     }
@@ -235,15 +248,18 @@ wf_status_t wf_ref_tile(const wf_ref_call_t *call)
     int64_t repeats[WF_MAX_RANK], dims[WF_REGION_RANK];
     int32_t count;
     WF_TRY(wf_ref_ints(call, "repeats", 1, WF_MAX_RANK, repeats, &count));
-    wf_region_t to_dense = dense_region(&out->type), from_dense = dense_region(&in->type), to = {0}, from = {0};
+    wf_region_t to_dense = dense_region(&out->type), from_dense = dense_region(&in->type), to = {0},
+                from = {0};
     for (uint32_t d = 0; d < in->type.rank; d++) {
         int64_t dim = in->type.dims[d], product;
-        if (count != (int32_t)in->type.rank || !wf_i64_mul(dim, repeats[d], &product) || product != out->type.dims[d]) {
+        if (count != (int32_t)in->type.rank || !wf_i64_mul(dim, repeats[d], &product) ||
+            product != out->type.dims[d]) {
             return wf_ref_shape_error(&out->type, "repeats");
         }
         dims[2 * d] = repeats[d];
         dims[2 * d + 1] = dim;
-        to.strides[2 * d] = to_dense.strides[d] * dim;
+        to.strides[2 * d] =
+            repeats[d] > 1 ? to_dense.strides[d] * dim : 0; /* 0 repeats of a dim may not fit */
         to.strides[2 * d + 1] = to_dense.strides[d];
         from.strides[2 * d + 1] = from_dense.strides[d];
     }
@@ -253,8 +269,8 @@ wf_status_t wf_ref_tile(const wf_ref_call_t *call)
     return WF_OK;
 }
 
-/* DepthToSpace and SpaceToDepth are a transposition of six dims: the channels split in blocks (by, bx, c) or, for CRD,
- * (c, by, bx); the space as (h, by, w, bx). */
+/* DepthToSpace and SpaceToDepth are a transposition of six dims: the channels split in blocks (by, bx, c) or,
+ * for CRD, (c, by, bx); the space as (h, by, w, bx). */
 wf_status_t wf_ref_depth_space(const wf_ref_call_t *call)
 {
     const wf_tensor_t *in = &call->inputs[0], *out = &call->outputs[0];
@@ -265,7 +281,8 @@ wf_status_t wf_ref_depth_space(const wf_ref_call_t *call)
     int64_t channels = wide->dims[1], height = deep->dims[2], width = deep->dims[3];
     const int64_t dims[6] = {deep->dims[0], channels, height, block, width, block}; /* n c h by w bx */
     int64_t plane = height * width, row = width * block;
-    int64_t c_step = crd ? block * block : 1, y_step = crd ? block : channels * block, x_step = crd ? 1 : channels;
+    int64_t c_step = crd ? block * block : 1, y_step = crd ? block : channels * block,
+            x_step = crd ? 1 : channels;
     wf_region_t in_deep = {
         0, {channels * block * block * plane, c_step * plane, width, y_step * plane, 1, x_step * plane}};
     wf_region_t in_wide = {
@@ -284,14 +301,15 @@ wf_status_t wf_ref_reverse_sequence(const wf_ref_call_t *call)
     for (int64_t b = 0; b < in->type.dims[batch_axis]; b++) {
         int64_t length = wf_lane_load(lengths->type.dtype, lengths->data, b).i;
         if (length < 0 || length > steps) {
-            return WF_ERROR(RUNTIME_DATA, "sequence length %lld of row %lld is not in [0, %lld]", (long long)length,
-                            (long long)b, (long long)steps);
+            return WF_ERROR(RUNTIME_DATA, "sequence length %lld of row %lld is not in [0, %lld]",
+                            (long long)length, (long long)b, (long long)steps);
         }
     }
     wf_strides_dense(in->type.rank, in->type.dims, strides);
     for (int64_t e = 0; e < wf_type_elems(&in->type); e++) {
         wf_unravel(e, in->type.rank, in->type.dims, index);
-        int64_t length = wf_lane_load(lengths->type.dtype, lengths->data, index[batch_axis]).i, t = index[time_axis];
+        int64_t length = wf_lane_load(lengths->type.dtype, lengths->data, index[batch_axis]).i,
+                t = index[time_axis];
         int64_t from = t < length ? e + (length - 1 - 2 * t) * strides[time_axis] : e;
         wf_elems_copy(in->type.dtype, out->data, e, in->data, from, 1);
     }

@@ -6,8 +6,9 @@
 
 typedef struct norm_job {
     const wf_ref_call_t *call;
-    const wf_tensor_t *x, *residual, *out, *sum_out; /* residual, sum_out: AddLayerNormalization; may be NULL */
-    const wf_tensor_t *scale, *bias;                 /* bias NULL: none */
+    const wf_tensor_t *x, *residual, *out,
+        *sum_out;                    /* residual, sum_out: AddLayerNormalization; may be NULL */
+    const wf_tensor_t *scale, *bias; /* bias NULL: none */
     wf_walk_t residual_walk, scale_walk, bias_walk;
     double epsilon;
     bool centered; /* false: RMS */
@@ -55,7 +56,8 @@ static double param(const wf_tensor_t *tensor, int64_t index)
 }
 
 /* y = (x - mean) * factor + offset over [start, start + count). */
-static void write_scaled(const norm_job_t *job, int64_t start, int64_t count, double mean, double factor, double offset)
+static void write_scaled(const norm_job_t *job, int64_t start, int64_t count, double mean, double factor,
+                         double offset)
 {
     wf_lane_t lanes[WF_LANE_BLOCK];
     for (int64_t at = 0; at < count; at += WF_LANE_BLOCK) {
@@ -68,7 +70,8 @@ static void write_scaled(const norm_job_t *job, int64_t start, int64_t count, do
     }
 }
 
-/* ---- Layer, RMS, Add + Layer ------------------------------------------------------------------------------------- */
+/* ---- Layer, RMS, Add + Layer
+ * ------------------------------------------------------------------------------------- */
 
 static void layer_row(void *arg, size_t item, uint32_t thread)
 {
@@ -80,10 +83,12 @@ static void layer_row(void *arg, size_t item, uint32_t thread)
     double inverse = 1.0 / sqrt(variance + job->epsilon);
     const wf_ref_call_t *call = job->call;
     if (call->op == WF_OP_LAYER_NORMALIZATION && wf_ref_wants(call, 1)) {
-        wf_lane_store(call->outputs[1].type.dtype, call->outputs[1].data, (int64_t)item, (wf_lane_t){.f = mean});
+        wf_lane_store(call->outputs[1].type.dtype, call->outputs[1].data, (int64_t)item,
+                      (wf_lane_t){.f = mean});
     }
     if (call->op == WF_OP_LAYER_NORMALIZATION && wf_ref_wants(call, 2)) {
-        wf_lane_store(call->outputs[2].type.dtype, call->outputs[2].data, (int64_t)item, (wf_lane_t){.f = inverse});
+        wf_lane_store(call->outputs[2].type.dtype, call->outputs[2].data, (int64_t)item,
+                      (wf_lane_t){.f = inverse});
     }
     wf_lane_t lanes[WF_LANE_BLOCK], scale[WF_LANE_BLOCK], bias[WF_LANE_BLOCK] = {{0}};
     for (int64_t at = 0; at < job->row; at += WF_LANE_BLOCK) {
@@ -110,7 +115,8 @@ wf_status_t wf_ref_layer_normalization(const wf_ref_call_t *call)
     bool adds = call->op == WF_OP_W_ADD_LAYER_NORM;
     const wf_type_t *x = &call->inputs[0].type;
     size_t scale_at = adds ? 2 : 1;
-    norm_job_t job = {.call = call, .x = &call->inputs[0], .out = &call->outputs[0], .scale = &call->inputs[scale_at]};
+    norm_job_t job = {
+        .call = call, .x = &call->inputs[0], .out = &call->outputs[0], .scale = &call->inputs[scale_at]};
     job.residual = adds ? &call->inputs[1] : NULL;
     job.sum_out = adds && wf_ref_wants(call, 1) ? &call->outputs[1] : NULL;
     job.bias = wf_ref_has(call, scale_at + 1) ? &call->inputs[scale_at + 1] : NULL;
@@ -131,7 +137,8 @@ wf_status_t wf_ref_layer_normalization(const wf_ref_call_t *call)
     return WF_OK;
 }
 
-/* ---- Group and instance ------------------------------------------------------------------------------------------ */
+/* ---- Group and instance
+ * ------------------------------------------------------------------------------------------ */
 
 static void group_item(void *arg, size_t item, uint32_t thread)
 {
@@ -143,7 +150,8 @@ static void group_item(void *arg, size_t item, uint32_t thread)
     double inverse = 1.0 / sqrt(variance + job->epsilon);
     for (int64_t at = 0; at < job->row; at += job->plane) {
         int64_t channel = (start + at) / job->plane % job->channels;
-        write_scaled(job, start + at, job->plane, mean, inverse * param(job->scale, channel), param(job->bias, channel));
+        write_scaled(job, start + at, job->plane, mean, inverse * param(job->scale, channel),
+                     param(job->bias, channel));
     }
 }
 
@@ -167,8 +175,8 @@ wf_status_t wf_ref_group_normalization(const wf_ref_call_t *call)
     if (elems > 0) {
         int64_t groups = wf_attrs_int(call->attrs, "num_groups", job.channels);
         if (groups < 1 || job.channels % groups != 0) {
-            return WF_ERROR(MODEL_INVALID, "%lld channels do not divide into %lld groups", (long long)job.channels,
-                            (long long)groups);
+            return WF_ERROR(MODEL_INVALID, "%lld channels do not divide into %lld groups",
+                            (long long)job.channels, (long long)groups);
         }
         job.row = job.channels / groups * job.plane;
         wf_ref_items(call, elems / job.row, group_item, &job);
@@ -176,7 +184,8 @@ wf_status_t wf_ref_group_normalization(const wf_ref_call_t *call)
     return WF_OK;
 }
 
-/* ---- Batch ------------------------------------------------------------------------------------------------------- */
+/* ---- Batch
+ * ------------------------------------------------------------------------------------------------------- */
 
 static void batch_channel(void *arg, size_t item, uint32_t thread)
 {
@@ -188,7 +197,8 @@ static void batch_channel(void *arg, size_t item, uint32_t thread)
     (void)thread;
     if (wf_attrs_int(call->attrs, "training_mode", 0) != 0) {
         const double running[2] = {mean, variance};
-        double momentum = (double)wf_attrs_float(call->attrs, "momentum", 0.9F), count = (double)(images * job->plane);
+        double momentum = (double)wf_attrs_float(call->attrs, "momentum", 0.9F),
+               count = (double)(images * job->plane);
         mean = variance = 0;
         for (int64_t n = 0; n < images; n++) {
             mean += sum_of(job, n * image + channel * job->plane, job->plane, 0.0, false);
@@ -209,7 +219,8 @@ static void batch_channel(void *arg, size_t item, uint32_t thread)
     }
     double factor = param(job->scale, channel) / sqrt(variance + job->epsilon);
     for (int64_t n = 0; job->out->data != NULL && n < images; n++) {
-        write_scaled(job, n * image + channel * job->plane, job->plane, mean, factor, param(job->bias, channel));
+        write_scaled(job, n * image + channel * job->plane, job->plane, mean, factor,
+                     param(job->bias, channel));
     }
 }
 
@@ -222,7 +233,8 @@ wf_status_t wf_ref_batch_normalization(const wf_ref_call_t *call)
     return WF_OK;
 }
 
-/* ---- MeanVarianceNormalization, LRN ------------------------------------------------------------------------------ */
+/* ---- MeanVarianceNormalization, LRN
+ * ------------------------------------------------------------------------------ */
 
 /* (x - mean) / (deviation + 1e-9) over any axes; the constant is that of the operator's function body. */
 wf_status_t wf_ref_mean_variance_normalization(const wf_ref_call_t *call)
@@ -237,7 +249,8 @@ wf_status_t wf_ref_mean_variance_normalization(const wf_ref_call_t *call)
     for (int32_t k = 0; k < axis_count; k++) {
         int64_t axis = wf_axis_wrap(axes[k], x->type.rank);
         if (axis < 0 || axis >= x->type.rank) {
-            return WF_ERROR(MODEL_INVALID, "axis %lld of a tensor of rank %u", (long long)axes[k], x->type.rank);
+            return WF_ERROR(MODEL_INVALID, "axis %lld of a tensor of rank %u", (long long)axes[k],
+                            x->type.rank);
         }
         is_reduced[axis] = true;
     }
@@ -268,7 +281,8 @@ wf_status_t wf_ref_mean_variance_normalization(const wf_ref_call_t *call)
                 } else if (pass == 1) {
                     variance += (value - mean) * (value - mean) / (double)count;
                 } else {
-                    wf_lane_store(dtype, out->data, at, (wf_lane_t){.f = (value - mean) / (sqrt(variance) + 1e-9)});
+                    wf_lane_store(dtype, out->data, at,
+                                  (wf_lane_t){.f = (value - mean) / (sqrt(variance) + 1e-9)});
                 }
             }
         }
@@ -282,13 +296,15 @@ static void lrn_chunk(void *arg, int64_t first, int64_t count)
     const wf_attrs_t *attrs = job->call->attrs;
     wf_dtype_t dtype = job->x->type.dtype;
     int64_t size = wf_attrs_int(attrs, "size", 1);
-    double alpha = (double)wf_attrs_float(attrs, "alpha", 1e-4F), beta = (double)wf_attrs_float(attrs, "beta", 0.75F);
+    double alpha = (double)wf_attrs_float(attrs, "alpha", 1e-4F),
+           beta = (double)wf_attrs_float(attrs, "beta", 0.75F);
     double bias = (double)wf_attrs_float(attrs, "bias", 1.0F);
     for (int64_t e = first; e < first + count; e++) {
         int64_t channel = e / job->plane % job->channels;
         int64_t low = WF_MAX(0, channel - (size - 1) / 2);
-        int64_t high = size - 1 - (size - 1) / 2 >= job->channels - channel ? job->channels - 1
-                                                                           : channel + (size - 1 - (size - 1) / 2);
+        int64_t high = size - 1 - (size - 1) / 2 >= job->channels - channel
+                           ? job->channels - 1
+                           : channel + (size - 1 - (size - 1) / 2);
         double sum = 0;
         for (int64_t c = low; c <= high; c++) {
             double x = wf_lane_load(dtype, job->x->data, e + (c - channel) * job->plane).f;

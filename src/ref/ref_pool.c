@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Pools, global ones being windows as large as the input. Cells of padding are not seen; AveragePool may count them, up to
- * the padded border, when it divides. */
+/* Pools, global ones being windows as large as the input. Cells of padding are not seen; AveragePool may
+ * count them, up to the padded border, when it divides. */
 #include <math.h>
 
 #include "ref/kernel.h"
@@ -49,15 +49,17 @@ static void take(const pool_job_t *job, size_t count, const wf_lane_t *lanes, in
             state->sum += lanes[k].f;
             break;
         case POOL_LP:
-            state->sum += job->p == 1.0 ? fabs(lanes[k].f) : job->p == 2.0 ? lanes[k].f * lanes[k].f : pow(fabs(lanes[k].f), job->p);
+            state->sum += job->p == 1.0   ? fabs(lanes[k].f)
+                          : job->p == 2.0 ? lanes[k].f * lanes[k].f
+                                          : pow(fabs(lanes[k].f), job->p);
             break;
         }
     }
 }
 
 /* Kernel places [*out_low, *out_high) of a dim that fall on [from, to) when the window starts at `start`. */
-static void places_inside(int64_t start, int64_t kernel, int64_t dilation, int64_t from, int64_t to, int64_t *out_low,
-                          int64_t *out_high)
+static void places_inside(int64_t start, int64_t kernel, int64_t dilation, int64_t from, int64_t to,
+                          int64_t *out_low, int64_t *out_high)
 {
     int64_t low = start < from ? (from - start + dilation - 1) / dilation : 0;
     int64_t high = to > start ? (to - start + dilation - 1) / dilation : 0;
@@ -75,8 +77,8 @@ static wf_lane_t pool_window(const pool_job_t *job, int64_t plane, const int64_t
         int64_t with_low, with_high;
         start[d] = o[d] * w->stride[d] - w->pad_begin[d];
         places_inside(start[d], w->kernel[d], w->dilation[d], 0, w->in[d], &low[d], &high[d]);
-        places_inside(start[d], w->kernel[d], w->dilation[d], -w->pad_begin[d], w->in[d] + w->pad_end[d], &with_low,
-                      &with_high);
+        places_inside(start[d], w->kernel[d], w->dilation[d], -w->pad_begin[d], w->in[d] + w->pad_end[d],
+                      &with_low, &with_high);
         size[d] = high[d] - low[d];
         seen *= size[d];
         counted *= with_high - with_low;
@@ -96,7 +98,8 @@ static wf_lane_t pool_window(const pool_job_t *job, int64_t plane, const int64_t
             wf_lane_t lanes[WF_LANE_BLOCK];
             int64_t i = first + k * w->dilation[last];
             size_t count = (size_t)WF_MIN(size[last] - k, WF_LANE_BLOCK);
-            wf_lanes_load(job->in->type.dtype, job->in->data, at * w->in[last] + i, w->dilation[last], count, lanes);
+            wf_lanes_load(job->in->type.dtype, job->in->data, at * w->in[last] + i, w->dilation[last], count,
+                          lanes);
             take(job, count, lanes, number + i * job->index_strides[last],
                  w->dilation[last] * job->index_strides[last], &state);
         }
@@ -131,7 +134,8 @@ static void pool_chunk(void *arg, int64_t first, int64_t count)
             wf_lane_store(job->out->type.dtype, job->out->data, e, value);
         }
         if (job->indices != NULL) {
-            wf_lane_store(job->indices->type.dtype, job->indices->data, e, (wf_lane_t){.i = plane * job->in_elems + at});
+            wf_lane_store(job->indices->type.dtype, job->indices->data, e,
+                          (wf_lane_t){.i = plane * job->in_elems + at});
         }
     }
 }
@@ -143,9 +147,12 @@ wf_status_t wf_ref_pool(const wf_ref_call_t *call)
         pool_kind_t kind;
         bool global;
     } kinds[] = {
-        {WF_OP_MAX_POOL, POOL_MAX, false},       {WF_OP_AVERAGE_POOL, POOL_AVERAGE, false},
-        {WF_OP_LP_POOL, POOL_LP, false},         {WF_OP_GLOBAL_MAX_POOL, POOL_MAX, true},
-        {WF_OP_GLOBAL_AVERAGE_POOL, POOL_AVERAGE, true}, {WF_OP_GLOBAL_LP_POOL, POOL_LP, true},
+        {WF_OP_MAX_POOL, POOL_MAX, false},
+        {WF_OP_AVERAGE_POOL, POOL_AVERAGE, false},
+        {WF_OP_LP_POOL, POOL_LP, false},
+        {WF_OP_GLOBAL_MAX_POOL, POOL_MAX, true},
+        {WF_OP_GLOBAL_AVERAGE_POOL, POOL_AVERAGE, true},
+        {WF_OP_GLOBAL_LP_POOL, POOL_LP, true},
     };
     size_t k = 0;
     while (kinds[k].op != call->op) {
@@ -184,6 +191,7 @@ wf_status_t wf_ref_pool(const wf_ref_call_t *call)
     for (uint32_t d = 0; d < w->spatial_rank; d++) {
         window_elems *= WF_MAX(1, WF_MIN(w->kernel[d], w->in[d]));
     }
-    wf_ref_chunks(call, wf_type_elems(&call->outputs[0].type), WF_MAX(1, WF_REF_CHUNK / window_elems), pool_chunk, &job);
+    wf_ref_chunks(call, wf_type_elems(&call->outputs[0].type), WF_MAX(1, WF_REF_CHUNK / window_elems),
+                  pool_chunk, &job);
     return WF_OK;
 }

@@ -2,7 +2,8 @@
 /* QuantizeLinear, DequantizeLinear, DynamicQuantizeLinear. */
 #include "ref/quantize.h"
 
-/* Which scale and zero point belong to an element: one for all, one per index of an axis, or one per block along it. */
+/* Which scale and zero point belong to an element: one for all, one per index of an axis, or one per block
+ * along it. */
 typedef struct grain {
     const wf_tensor_t *scale, *zero; /* zero NULL: 0 */
     wf_split_t split;
@@ -117,7 +118,8 @@ wf_status_t wf_ref_dequantize(const wf_ref_call_t *call)
     return WF_OK;
 }
 
-/* To u8 by the range of the data, which is widened to hold 0. In f32 throughout, as the operator's function body is. */
+/* To u8 by the range of the data, which is widened to hold 0. In f32 throughout, as the operator's function
+ * body is. */
 wf_status_t wf_ref_dynamic_quantize(const wf_ref_call_t *call)
 {
     const wf_tensor_t *x = &call->inputs[0];

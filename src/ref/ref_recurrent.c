@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* LSTM, GRU and RNN. One sequence of one direction is one item of work; states stay in f64 from step to step. */
+/* LSTM, GRU and RNN. One sequence of one direction is one item of work; states stay in f64 from step to step.
+ */
 #include <string.h>
 
 #include "ref/kernel.h"
@@ -94,7 +95,8 @@ typedef struct cell {
 } cell_t;
 
 /* Gate `gate` takes the biases of both products. */
-static void add_bias(const recurrent_job_t *job, const cell_t *cell, int64_t gate, int64_t kind, wf_lane_t *out)
+static void add_bias(const recurrent_job_t *job, const cell_t *cell, int64_t gate, int64_t kind,
+                     wf_lane_t *out)
 {
     int64_t at = ((cell->direction * 2 + kind) * job->gates + gate) * job->hidden;
     for (int64_t k = 0; k < job->hidden; k++) {
@@ -109,7 +111,8 @@ static void gate_sums(const recurrent_job_t *job, const cell_t *cell, int64_t ga
     int64_t hidden = job->hidden, rows = job->gates * hidden;
     memset(cell->gates, 0, (size_t)rows * sizeof *cell->gates);
     add_product(&inputs[IN_W], cell->direction * rows * job->input, rows, job->input, cell->x, cell->gates);
-    add_product(&inputs[IN_R], cell->direction * rows * hidden, gate_count * hidden, hidden, cell->h, cell->gates);
+    add_product(&inputs[IN_R], cell->direction * rows * hidden, gate_count * hidden, hidden, cell->h,
+                cell->gates);
     for (int64_t gate = 0; gate < job->gates; gate++) {
         add_bias(job, cell, gate, 0, cell->gates + gate * hidden);
         if (gate < gate_count) {
@@ -121,7 +124,8 @@ static void gate_sums(const recurrent_job_t *job, const cell_t *cell, int64_t ga
 static void add_peephole(const recurrent_job_t *job, const cell_t *cell, int64_t which, wf_lane_t *gate)
 {
     for (int64_t k = 0; k < job->hidden; k++) {
-        gate[k].f += optional(job->call, IN_P, (cell->direction * 3 + which) * job->hidden + k) * cell->c[k].f;
+        gate[k].f +=
+            optional(job->call, IN_P, (cell->direction * 3 + which) * job->hidden + k) * cell->c[k].f;
     }
 }
 
@@ -200,10 +204,12 @@ static const struct recurrent_kind *kind_of(wf_op_t op)
     return &kinds[k];
 }
 
-/* Index of element 0 of a state [directions, batch, hidden], or [batch, directions, hidden] when batch comes first. */
+/* Index of element 0 of a state [directions, batch, hidden], or [batch, directions, hidden] when batch comes
+ * first. */
 static int64_t state_at(const recurrent_job_t *job, int64_t direction, int64_t row)
 {
-    return (job->batch_first ? row * job->directions + direction : direction * job->batch + row) * job->hidden;
+    return (job->batch_first ? row * job->directions + direction : direction * job->batch + row) *
+           job->hidden;
 }
 
 static void load_state(const recurrent_job_t *job, size_t input, int64_t at, wf_lane_t *state)
@@ -305,7 +311,8 @@ static recurrent_job_t job_of(const wf_ref_call_t *call)
     job.linear_before_reset = wf_attrs_int(call->attrs, "linear_before_reset", 0) != 0;
     job.input_forget = wf_attrs_int(call->attrs, "input_forget", 0) != 0;
     job.clip = (double)wf_attrs_float(call->attrs, "clip", 0.0F);
-    size_t lanes = wf_scratch_add((size_t)job.input, wf_scratch_mul((size_t)job.hidden, 4 + (size_t)job.gates));
+    size_t lanes =
+        wf_scratch_add((size_t)job.input, wf_scratch_mul((size_t)job.hidden, 4 + (size_t)job.gates));
     job.scratch_bytes = wf_scratch_mul(lanes, sizeof(wf_lane_t));
     return job;
 }
@@ -323,8 +330,8 @@ wf_status_t wf_ref_recurrent(const wf_ref_call_t *call)
     for (int64_t row = 0; lens != NULL && row < job.batch; row++) {
         int64_t length = wf_lane_load(lens->type.dtype, lens->data, row).i;
         if (length < 0 || length > job.steps) {
-            return WF_ERROR(RUNTIME_DATA, "sequence length %lld of row %lld is not in [0, %lld]", (long long)length,
-                            (long long)row, (long long)job.steps);
+            return WF_ERROR(RUNTIME_DATA, "sequence length %lld of row %lld is not in [0, %lld]",
+                            (long long)length, (long long)row, (long long)job.steps);
         }
     }
     wf_ref_items(call, job.directions * job.batch, run_sequence, &job);

@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reductions over any set of axes. Per output the elements are taken in row-major order, so that the result does not depend
- * on threads. */
+/* Reductions over any set of axes. Per output the elements are taken in row-major order, so that the result
+ * does not depend on threads. */
 #include <math.h>
 
 #include "ref/kernel.h"
 
-/* REDUCE(operator, finish, first value f64 i64 u64, next value from s and x: f64, i64, u64). The row of LOG_SUM_EXP sees x
- * less the largest element. Integer sums wrap. */
-#define REDUCE_ROWS(REDUCE)                                                                                  \
-    REDUCE(L1, FINISH_NONE, 0, 0, 0, s + fabs(x), WRAP(s, +, x < 0 ? 0 - (uint64_t)x : (uint64_t)x), s + x)  \
-    REDUCE(L2, FINISH_SQRT, 0, 0, 0, s + x * x, s, s)                                                        \
-    REDUCE(LOG_SUM, FINISH_LOG, 0, 0, 0, s + x, s, s)                                                        \
-    REDUCE(LOG_SUM_EXP, FINISH_LOG_SHIFTED, 0, 0, 0, s + exp(x), s, s)                                       \
-    REDUCE(MAX, FINISH_NONE, -INFINITY, INT64_MIN, 0, s >= x || isnan(s) ? s : x, s > x ? s : x,             \
-           s > x ? s : x)                                                                                    \
-    REDUCE(MEAN, FINISH_MEAN, 0, 0, 0, s + x, WRAP(s, +, x), s + x)                                          \
-    REDUCE(MIN, FINISH_NONE, INFINITY, INT64_MAX, UINT64_MAX, s <= x || isnan(s) ? s : x, s < x ? s : x,     \
-           s < x ? s : x)                                                                                    \
-    REDUCE(PROD, FINISH_NONE, 1, 1, 1, s * x, WRAP(s, *, x), s * x)                                          \
-    REDUCE(SUM, FINISH_NONE, 0, 0, 0, s + x, WRAP(s, +, x), s + x)                                           \
+/* REDUCE(operator, finish, first value f64 i64 u64, next value from s and x: f64, i64, u64). The row of
+ * LOG_SUM_EXP sees x less the largest element. Integer sums wrap. */
+#define REDUCE_ROWS(REDUCE)                                                                                 \
+    REDUCE(L1, FINISH_NONE, 0, 0, 0, s + fabs(x), WRAP(s, +, x < 0 ? 0 - (uint64_t)x : (uint64_t)x), s + x) \
+    REDUCE(L2, FINISH_SQRT, 0, 0, 0, s + x * x, s, s)                                                       \
+    REDUCE(LOG_SUM, FINISH_LOG, 0, 0, 0, s + x, s, s)                                                       \
+    REDUCE(LOG_SUM_EXP, FINISH_LOG_SHIFTED, 0, 0, 0, s + exp(x), s, s)                                      \
+    REDUCE(MAX, FINISH_NONE, -INFINITY, INT64_MIN, 0, s >= x || isnan(s) ? s : x, s > x ? s : x,            \
+           s > x ? s : x)                                                                                   \
+    REDUCE(MEAN, FINISH_MEAN, 0, 0, 0, s + x, WRAP(s, +, x), s + x)                                         \
+    REDUCE(MIN, FINISH_NONE, INFINITY, INT64_MAX, UINT64_MAX, s <= x || isnan(s) ? s : x, s < x ? s : x,    \
+           s < x ? s : x)                                                                                   \
+    REDUCE(PROD, FINISH_NONE, 1, 1, 1, s *x, WRAP(s, *, x), s *x)                                           \
+    REDUCE(SUM, FINISH_NONE, 0, 0, 0, s + x, WRAP(s, +, x), s + x)                                          \
     REDUCE(SUM_SQUARE, FINISH_NONE, 0, 0, 0, s + x * x, WRAP(s, +, (uint64_t)x * (uint64_t)x), s + x * x)
 #define WRAP(a, operation, b) ((int64_t)((uint64_t)(a)operation(uint64_t)(b)))
 
@@ -27,26 +27,26 @@ typedef enum finish { FINISH_NONE, FINISH_SQRT, FINISH_LOG, FINISH_LOG_SHIFTED, 
 /* tile: sums[k] takes lanes[k]; fold: sums[0] takes all lanes in order. */
 typedef void step_fn(wf_lane_t *sums, const wf_lane_t *lanes, size_t count, bool fold);
 
-#define STEP(op, member, ctype, next)                                                                        \
-    static void op##_##member(wf_lane_t *sums, const wf_lane_t *lanes, size_t count, bool fold)              \
-    {                                                                                                        \
-        if (fold) {                                                                                          \
-            ctype s = sums->member;                                                                          \
-            for (size_t k = 0; k < count; k++) {                                                             \
-                ctype x = lanes[k].member;                                                                   \
-                (void)x;                                                                                     \
-                s = next;                                                                                    \
-            }                                                                                                \
-            sums->member = s;                                                                                \
-            return;                                                                                          \
-        }                                                                                                    \
-        for (size_t k = 0; k < count; k++) {                                                                 \
-            ctype s = sums[k].member, x = lanes[k].member;                                                   \
-            (void)x;                                                                                         \
-            sums[k].member = next;                                                                           \
-        }                                                                                                    \
+#define STEP(op, member, ctype, next)                                                           \
+    static void op##_##member(wf_lane_t *sums, const wf_lane_t *lanes, size_t count, bool fold) \
+    {                                                                                           \
+        if (fold) {                                                                             \
+            ctype s = sums->member;                                                             \
+            for (size_t k = 0; k < count; k++) {                                                \
+                ctype x = lanes[k].member;                                                      \
+                (void)x;                                                                        \
+                s = next;                                                                       \
+            }                                                                                   \
+            sums->member = s;                                                                   \
+            return;                                                                             \
+        }                                                                                       \
+        for (size_t k = 0; k < count; k++) {                                                    \
+            ctype s = sums[k].member, x = lanes[k].member;                                      \
+            (void)x;                                                                            \
+            sums[k].member = next;                                                              \
+        }                                                                                       \
     }
-#define REDUCE(op, finish, f0, i0, u0, f_next, i_next, u_next)                                               \
+#define REDUCE(op, finish, f0, i0, u0, f_next, i_next, u_next) \
     STEP(op, f, double, f_next) STEP(op, i, int64_t, i_next) STEP(op, u, uint64_t, u_next)
 REDUCE_ROWS(REDUCE)
 #undef REDUCE
@@ -58,9 +58,9 @@ typedef struct row {
 } row_t;
 
 static const row_t rows[WF_OP_COUNT] = {
-#define REDUCE(op, finish, f0, i0, u0, ...)                                                                  \
-    [WF_OP_REDUCE_##op] = {finish,                                                                           \
-                           {[WF_LANE_F] = {.f = f0}, [WF_LANE_I] = {.i = i0}, [WF_LANE_U] = {.u = u0}},      \
+#define REDUCE(op, finish, f0, i0, u0, ...)                                                             \
+    [WF_OP_REDUCE_##op] = {finish,                                                                      \
+                           {[WF_LANE_F] = {.f = f0}, [WF_LANE_I] = {.i = i0}, [WF_LANE_U] = {.u = u0}}, \
                            {[WF_LANE_F] = op##_f, [WF_LANE_I] = op##_i, [WF_LANE_U] = op##_u}},
     REDUCE_ROWS(REDUCE)
 #undef REDUCE
@@ -84,8 +84,8 @@ static void to_f64(const job_t *job, size_t count, wf_lane_t *lanes)
     }
 }
 
-/* Runs `step` over the elements of `size` outputs from element `base` on; `shift` (one per output, or NULL) is taken off
- * first. */
+/* Runs `step` over the elements of `size` outputs from element `base` on; `shift` (one per output, or NULL)
+ * is taken off first. */
 static void accumulate(const job_t *job, step_fn *step, int64_t base, size_t size, const wf_lane_t *shift,
                        wf_lane_t *sums)
 {
@@ -157,7 +157,8 @@ static void reduce_chunk(void *arg, int64_t first, int64_t count)
             base += index[d] * job->kept.strides[d];
         }
         if (job->tiled) {
-            size = WF_MIN(WF_MIN(job->kept.dims[rank - 1] - index[rank - 1], first + count - at), WF_LANE_BLOCK);
+            size =
+                WF_MIN(WF_MIN(job->kept.dims[rank - 1] - index[rank - 1], first + count - at), WF_LANE_BLOCK);
         }
         wf_lane_t sums[WF_LANE_BLOCK], shift[WF_LANE_BLOCK];
         bool shifted = job->row->finish == FINISH_LOG_SHIFTED;
@@ -168,7 +169,8 @@ static void reduce_chunk(void *arg, int64_t first, int64_t count)
         if (shifted) {
             accumulate(job, MAX_f, base, (size_t)size, NULL, shift);
             for (int64_t k = 0; k < size; k++) {
-                shift[k].f = isfinite(shift[k].f) ? shift[k].f : 0.0; /* exp gives 0, infinity or NaN by itself */
+                shift[k].f =
+                    isfinite(shift[k].f) ? shift[k].f : 0.0; /* exp gives 0, infinity or NaN by itself */
             }
         }
         accumulate(job, job->row->step[job->lane_class], base, (size_t)size, shifted ? shift : NULL, sums);
@@ -178,13 +180,15 @@ static void reduce_chunk(void *arg, int64_t first, int64_t count)
     }
 }
 
-/* The smallest value of the type for a maximum of nothing, the largest for a minimum; unsigned ones come by themselves. */
+/* The smallest value of the type for a maximum of nothing, the largest for a minimum; unsigned ones come by
+ * themselves. */
 static void limit_of_nothing(const job_t *job, wf_op_t op)
 {
     int64_t min, max;
     wf_dtype_limits(job->out->type.dtype, &min, &max);
     for (int64_t e = 0; e < wf_type_elems(&job->out->type); e++) {
-        wf_lane_store(job->out->type.dtype, job->out->data, e, (wf_lane_t){.i = op == WF_OP_REDUCE_MAX ? min : max});
+        wf_lane_store(job->out->type.dtype, job->out->data, e,
+                      (wf_lane_t){.i = op == WF_OP_REDUCE_MAX ? min : max});
     }
 }
 
@@ -219,8 +223,10 @@ wf_status_t wf_ref_reduce(const wf_ref_call_t *call)
     wf_walk_merge(&job.kept);
     wf_walk_merge(&job.reduced);
     job.lane_class = wf_lane_class(in->dtype);
-    job.by_f64 = job.lane_class != WF_LANE_F && (job.row->finish != FINISH_NONE && job.row->finish != FINISH_MEAN);
-    if (job.count == 0 && job.lane_class == WF_LANE_I && (call->op == WF_OP_REDUCE_MAX || call->op == WF_OP_REDUCE_MIN)) {
+    job.by_f64 =
+        job.lane_class != WF_LANE_F && (job.row->finish != FINISH_NONE && job.row->finish != FINISH_MEAN);
+    if (job.count == 0 && job.lane_class == WF_LANE_I &&
+        (call->op == WF_OP_REDUCE_MAX || call->op == WF_OP_REDUCE_MIN)) {
         limit_of_nothing(&job, call->op);
         return WF_OK;
     }

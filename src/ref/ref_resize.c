@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Resize. Interpolation is separable: for every axis a table says which inputs an output index meets and with what weight; an
- * output element is the weighted sum over the product of its axes' entries. */
+/* Resize. Interpolation is separable: for every axis a table says which inputs an output index meets and with
+ * what weight; an output element is the weighted sum over the product of its axes' entries. */
 #include <math.h>
 #include <string.h>
 
@@ -9,7 +9,8 @@
 
 typedef enum resize_mode { RESIZE_NEAREST, RESIZE_LINEAR, RESIZE_CUBIC } resize_mode_t;
 
-/* Entries of one axis: output o has counts[o] of them from o * limit on. Count -1: outside, the extrapolation value. */
+/* Entries of one axis: output o has counts[o] of them from o * limit on. Count -1: outside, the extrapolation
+ * value. */
 typedef struct taps {
     int64_t limit;
     int64_t *counts, *index;
@@ -33,7 +34,8 @@ static resize_mode_t mode_of(const wf_ref_call_t *call)
                                                    : RESIZE_NEAREST;
 }
 
-/* ---- Coordinates ------------------------------------------------------------------------------------------------- */
+/* ---- Coordinates
+ * ------------------------------------------------------------------------------------------------- */
 
 typedef struct axis_map {
     int64_t in, out;
@@ -61,7 +63,8 @@ static double coordinate(const wf_ref_call_t *call, const axis_map_t *map, int64
         return map->out > 1 ? center : 0.0;
     }
     if (strcmp(mode, "half_pixel_symmetric") == 0) {
-        /* center + in / 2 * (1 - out / (in * scale)), in a form that does not lose whole numbers to rounding. */
+        /* center + in / 2 * (1 - out / (in * scale)), in a form that does not lose whole numbers to rounding.
+         */
         return (x + 0.5 - out / 2) / map->scale + in / 2 - 0.5;
     }
     return center;
@@ -104,7 +107,8 @@ static bool fill_taps(const resize_job_t *job, const axis_map_t *map, int64_t o,
     double x = coordinate(call, map, o), last = (double)(map->in - 1);
     taps->counts[o] = -1;
     index[0] = 0;
-    if (wf_ref_attr_is(call, "coordinate_transformation_mode", "tf_crop_and_resize") && !(x >= 0 && x <= last)) {
+    if (wf_ref_attr_is(call, "coordinate_transformation_mode", "tf_crop_and_resize") &&
+        !(x >= 0 && x <= last)) {
         return true;
     }
     x = fmax(-1e15, fmin(x, 1e15)); /* indices are clamped: beyond the edge all places are alike */
@@ -136,7 +140,8 @@ static bool fill_taps(const resize_job_t *job, const axis_map_t *map, int64_t o,
     return true;
 }
 
-/* ---- Sums -------------------------------------------------------------------------------------------------------- */
+/* ---- Sums
+ * -------------------------------------------------------------------------------------------------------- */
 
 static double weighted_sum(const resize_job_t *job, uint32_t d, const int64_t *o, int64_t base)
 {
@@ -185,10 +190,11 @@ static void resize_chunk(void *arg, int64_t first, int64_t count)
     }
 }
 
-/* ---- The operator ------------------------------------------------------------------------------------------------ */
+/* ---- The operator
+ * ------------------------------------------------------------------------------------------------ */
 
-/* Most inputs an output can meet. The scale is about out / in; the length it was computed from may have lost up to half an
- * element (or, for floor, nearly one) against it. */
+/* Most inputs an output can meet. The scale is about out / in; the length it was computed from may have lost
+ * up to half an element (or, for floor, nearly one) against it. */
 static size_t taps_limit(const wf_ref_call_t *call, uint32_t d)
 {
     resize_mode_t mode = mode_of(call);
@@ -225,8 +231,8 @@ static wf_status_t read_maps(const wf_ref_call_t *call, axis_map_t *maps)
     WF_TRY(wf_ref_floats(call, "roi", 1, WF_COUNT_OF(roi), roi, &roi_count));
     bool by_sizes = size_count > 0;
     if ((uint32_t)(by_sizes ? size_count : scale_count) != axis_count) {
-        return WF_ERROR(RUNTIME_DATA, "%d scales or sizes for %u axes", (int)(by_sizes ? size_count : scale_count),
-                        axis_count);
+        return WF_ERROR(RUNTIME_DATA, "%d scales or sizes for %u axes",
+                        (int)(by_sizes ? size_count : scale_count), axis_count);
     }
     for (uint32_t d = 0; d < in->rank; d++) {
         maps[d] = (axis_map_t){in->dims[d], out->dims[d], 1, (double)in->dims[d], 0, 1};
@@ -254,7 +260,8 @@ static wf_status_t read_maps(const wf_ref_call_t *call, axis_map_t *maps)
 
 wf_status_t wf_ref_resize(const wf_ref_call_t *call)
 {
-    resize_job_t job = {.call = call, .in = &call->inputs[0], .out = &call->outputs[0], .mode = mode_of(call)};
+    resize_job_t job = {
+        .call = call, .in = &call->inputs[0], .out = &call->outputs[0], .mode = mode_of(call)};
     job.antialias = wf_attrs_int(call->attrs, "antialias", 0) != 0;
     job.exclude_outside = wf_attrs_int(call->attrs, "exclude_outside", 0) != 0;
     job.cubic_a = (double)wf_attrs_float(call->attrs, "cubic_coeff_a", -0.75F);

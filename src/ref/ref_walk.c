@@ -99,39 +99,40 @@ int64_t wf_axis_wrap(int64_t axis, int64_t rank)
     return axis < 0 ? axis + rank : axis;
 }
 
-/* ---- Regions ----------------------------------------------------------------------------------------------------- */
+/* ---- Regions
+ * ----------------------------------------------------------------------------------------------------- */
 
 typedef void row_copy_fn(void *to, int64_t to_first, int64_t to_stride, const void *from, int64_t from_first,
                          int64_t from_stride, int64_t count);
 
-#define ROW_COPY(bits, ctype)                                                                                \
-    static void row_copy_##bits(void *to, int64_t to_first, int64_t to_stride, const void *from,             \
-                                int64_t from_first, int64_t from_stride, int64_t count)                      \
-    {                                                                                                        \
-        typedef WF_UNALIGNED(ctype) any_t;                                                                   \
-        any_t *t = (any_t *)to + to_first;                                                                   \
-        const any_t *f = (const any_t *)from + from_first;                                                   \
-        if (to_stride == 1 && from_stride == 1) {                                                            \
-            memcpy(t, f, (size_t)count * sizeof *t);                                                         \
-            return;                                                                                          \
-        }                                                                                                    \
-        for (int64_t k = 0; k < count; k++) {                                                                \
-            t[k * to_stride] = f[k * from_stride];                                                           \
-        }                                                                                                    \
+#define ROW_COPY(bits, ctype)                                                                    \
+    static void row_copy_##bits(void *to, int64_t to_first, int64_t to_stride, const void *from, \
+                                int64_t from_first, int64_t from_stride, int64_t count)          \
+    {                                                                                            \
+        typedef WF_UNALIGNED(ctype) any_t;                                                       \
+        any_t *t = (any_t *)to + to_first;                                                       \
+        const any_t *f = (const any_t *)from + from_first;                                       \
+        if (to_stride == 1 && from_stride == 1) {                                                \
+            memcpy(t, f, (size_t)count * sizeof *t);                                             \
+            return;                                                                              \
+        }                                                                                        \
+        for (int64_t k = 0; k < count; k++) {                                                    \
+            t[k * to_stride] = f[k * from_stride];                                               \
+        }                                                                                        \
     }
 ROW_COPY(8, uint8_t)
 ROW_COPY(16, uint16_t)
 ROW_COPY(32, uint32_t)
 ROW_COPY(64, uint64_t)
 
-#define ROW_COPY_PACKED(bits, dtype)                                                                         \
-    static void row_copy_##bits(void *to, int64_t to_first, int64_t to_stride, const void *from,             \
-                                int64_t from_first, int64_t from_stride, int64_t count)                      \
-    {                                                                                                        \
-        for (int64_t k = 0; k < count; k++) {                                                                \
-            wf_lane_t lane = wf_lane_load(dtype, from, from_first + k * from_stride);                        \
-            wf_lane_store(dtype, to, to_first + k * to_stride, lane);                                        \
-        }                                                                                                    \
+#define ROW_COPY_PACKED(bits, dtype)                                                             \
+    static void row_copy_##bits(void *to, int64_t to_first, int64_t to_stride, const void *from, \
+                                int64_t from_first, int64_t from_stride, int64_t count)          \
+    {                                                                                            \
+        for (int64_t k = 0; k < count; k++) {                                                    \
+            wf_lane_t lane = wf_lane_load(dtype, from, from_first + k * from_stride);            \
+            wf_lane_store(dtype, to, to_first + k * to_stride, lane);                            \
+        }                                                                                        \
     }
 ROW_COPY_PACKED(4, WF_DTYPE_U4)
 ROW_COPY_PACKED(2, WF_DTYPE_U2)
@@ -150,7 +151,8 @@ static row_copy_fn *row_copy_of(wf_dtype_t dtype)
     return copies[c].copy;
 }
 
-void wf_elems_copy(wf_dtype_t dtype, void *to, int64_t to_index, const void *from, int64_t from_index, int64_t count)
+void wf_elems_copy(wf_dtype_t dtype, void *to, int64_t to_index, const void *from, int64_t from_index,
+                   int64_t count)
 {
     row_copy_of(dtype)(to, to_index, 1, from, from_index, 1, count);
 }
@@ -213,11 +215,11 @@ void wf_region_copy(const wf_ref_call_t *call, wf_dtype_t dtype, uint32_t rank, 
     }
     /* They were collected from the inside out. */
     for (uint32_t a = 0, b = job.rank; a + 1 < b; a++, b--) {
-#define SWAP(array)                                                                                          \
-    do {                                                                                                     \
-        int64_t kept = job.array[a];                                                                         \
-        job.array[a] = job.array[b - 1];                                                                     \
-        job.array[b - 1] = kept;                                                                             \
+#define SWAP(array)                      \
+    do {                                 \
+        int64_t kept = job.array[a];     \
+        job.array[a] = job.array[b - 1]; \
+        job.array[b - 1] = kept;         \
     } while (0)
         SWAP(dims);
         SWAP(to_strides);

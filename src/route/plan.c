@@ -136,6 +136,11 @@ wf_status_t wf_plan_print(wf_space_t *space, const wf_route_t *route, wf_text_t 
 
 /* ---- Parsing ---- */
 
+/* How a conversion is done; takes effect when the whole plan fits. */
+typedef struct pin {
+    uint32_t problem, choice;
+} pin_t;
+
 typedef struct reader {
     wf_space_t *space;
     const char *at, *end; /* rest of the line at hand */
@@ -144,6 +149,7 @@ typedef struct reader {
     wf_text_t field; /* the last field, unquoted */
     WF_VEC(wf_route_item_t) items;
     uint32_t *item_of; /* per node id: item that ends there + 1 */
+    WF_VEC(pin_t) pins;
 } reader_t;
 
 static wf_status_t misfit(const reader_t *reader, const char *what)
@@ -367,8 +373,8 @@ static wf_status_t read_conversion(reader_t *reader)
     if (choice == WF_NO_CHOICE || reader->at != reader->end) {
         return misfit(reader, "the tactic is not available");
     }
-    reader->space->problems.items[problem].pinned_choice = choice;
-    return WF_OK;
+    pin_t pin = {.problem = problem, .choice = choice};
+    return wf_vec_push(reader->space->allocator, &reader->pins, &pin);
 }
 
 static wf_status_t read_line(reader_t *reader)
@@ -453,11 +459,16 @@ wf_status_t wf_plan_parse(wf_space_t *space, const char *text, size_t text_bytes
         status = route_order(&reader, out_route);
     }
     if (status == WF_OK) {
+        wf_space_unpin(space);
+        for (size_t i = 0; i < reader.pins.count; i++) {
+            space->problems.items[reader.pins.items[i].problem].pinned_choice = reader.pins.items[i].choice;
+        }
         status = wf_route_cost(space, out_route, &out_route->cost_ns);
     }
     if (status != WF_OK) {
         wf_route_deinit(out_route);
     }
+    wf_vec_deinit(space->allocator, &reader.pins);
     wf_vec_deinit(space->allocator, &reader.items);
     wf_free(space->allocator, reader.item_of, nodes, sizeof *reader.item_of);
     wf_text_deinit(&reader.field);

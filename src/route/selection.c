@@ -7,7 +7,8 @@
 #include "base/compiler.h"
 #include "route/selection.h"
 
-/* R2 costs the cube of this; past 64 labels what is dropped was never part of a best route of our corpus. */
+/* R2 costs the cube of this: 0.6 ms a node at 64. Models of the corpus with four layouts offered for every
+ * operator have 5 to 12 labels a node on average. */
 #define MAX_LABELS 64u
 #define LAYOUT_SETS (1u << WF_LAYOUT_COUNT)
 
@@ -136,6 +137,7 @@ static wf_status_t drop_labels(wf_selection_t *selection, wf_node_id node, uint3
         }
     }
     qsort(ranked, next, sizeof *ranked, compare_ranked);
+    selection->capped = true;
     for (uint32_t i = MAX_LABELS; i < next; i++) {
         selection->dropped[ranked[i].option] = true;
     }

@@ -27,6 +27,7 @@ typedef struct wf_selection {
     WF_VEC(wf_option_t) options;
     uint32_t *option_first; /* per group, and the end */
     bool *dropped;          /* per option */
+    bool capped;            /* some were: an optimum of what is left is not proven to be one */
     uint32_t *label_first;  /* per position, and the end */
     uint32_t *labels;       /* options */
     double *costs;          /* one per label */

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/compiler.h"
+#include "base/log.h"
 #include "route/patterns.h"
 #include "route/space_internal.h"
 
@@ -445,6 +446,8 @@ wf_status_t wf_space_create(const wf_graph_t *graph, const wf_backends_t *backen
         wf_space_destroy(space);
         return status;
     }
+    wf_log_line(&options->log, WF_LOG_DEBUG, "space: %zu nodes, %zu groups, %zu problems", graph->order.count,
+                space->groups.count, space->problems.count);
     *out_space = space;
     return WF_OK;
 }

@@ -7,8 +7,8 @@
 #include "base/compiler.h"
 #include "route/space_internal.h"
 
-/* Estimates of good cost models are within 2x of the truth for one layout; beyond 4x a tactic is not worth
- * measuring. */
+/* What is worth measuring, per combination of layouts. A roofline is 22-28 % off per kernel (research on cost
+ * models), ours are coarser: 4x drops what is hopeless. */
 #define KEEP_FACTOR 4.0
 #define KEEP_MAX_PER_SIGNATURE 8u
 
@@ -312,6 +312,13 @@ uint32_t wf_space_best_choice(const wf_space_t *space, uint32_t problem)
         }
     }
     return best;
+}
+
+void wf_space_unpin(wf_space_t *space)
+{
+    for (size_t p = 0; p < space->problems.count; p++) {
+        space->problems.items[p].pinned_choice = WF_NO_CHOICE;
+    }
 }
 
 /* ---- Conversions ---- */

@@ -35,7 +35,7 @@ static wf_status_t route_make(const wf_selection_t *selection, const uint32_t *l
     }
     out_route->count = count;
     out_route->cost_ns = solution->cost;
-    out_route->exact = solution->exact;
+    out_route->exact = solution->exact && !selection->capped;
     return WF_OK;
 }
 

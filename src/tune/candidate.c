@@ -40,22 +40,29 @@ wf_status_t wf_candidate_set(wf_candidate_t *candidate, wf_job_t *job, wf_route_
     return wf_job_lock(job, routes, "", &candidate->lock);
 }
 
+/* From the lock and not from the routes: the tactics of conversions are the lock's, whatever they cost by
+ * now. */
+static wf_status_t make_from(wf_candidate_t *candidate, wf_job_t *job, const char *lock)
+{
+    wf_route_t *routes = NULL;
+    WF_TRY(wf_job_routes_from_lock(job, lock, &routes));
+    wf_status_t status = wf_job_engine(job, routes, lock, &candidate->engine, &candidate->engine_bytes);
+    for (size_t i = 0; i < job->part_count; i++)
+        wf_space_unpin(job->parts[i].space);
+    wf_job_routes_free(job, routes);
+    return status;
+}
+
 wf_status_t wf_candidate_make(wf_candidate_t *candidate, wf_job_t *job, const char *evidence)
 {
-    wf_candidate_drop_engine(candidate);
-    if (evidence[0] == '\0') {
-        return wf_job_engine(job, candidate->routes, wf_text_cstr(&candidate->lock), &candidate->engine,
-                             &candidate->engine_bytes);
-    }
     wf_text_t lock;
+    wf_candidate_drop_engine(candidate);
     wf_text_init(&lock, candidate->lock.allocator, UINT32_MAX);
     wf_text_append(&lock, candidate->lock.data, candidate->lock.length);
     wf_text_puts(&lock, evidence);
     wf_status_t status = wf_text_take_status(&lock);
-    if (status == WF_OK) {
-        status = wf_job_engine(job, candidate->routes, wf_text_cstr(&lock), &candidate->engine,
-                               &candidate->engine_bytes);
-    }
+    if (status == WF_OK)
+        status = make_from(candidate, job, wf_text_cstr(&lock));
     wf_text_deinit(&lock);
     return status;
 }

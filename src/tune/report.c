@@ -26,16 +26,30 @@ wf_status_t wf_tuner_report(wf_tuner_t *tuner)
 {
     const wf_comparison_t *c = &tuner->comparison;
     wf_tune_result_t *result = tuner->result;
-    json_t *report =
-        json_pack("{s:i s:s s:{s:I s:I} s:o s:o s:f s:f s:f s:f s:f s:O s:O s:O s:s}", "schema_version", 1,
-                  "verdict", tuner->verdict, "timings", "measured", (json_int_t)result->timings_measured,
-                  "reused", (json_int_t)result->timings_reused, "default",
-                  times_json(c->default_ns, c->default_low_ns, c->default_high_ns), "final",
-                  times_json(c->candidate_ns, c->candidate_low_ns, c->candidate_high_ns), "ratio", c->ratio,
-                  "ratio_lo95", c->low, "ratio_hi95", c->high, "budget_s", tuner->budget_s, "elapsed_s",
-                  wf_tuner_elapsed_s(tuner), "stages", tuner->stages, "quarantined", tuner->quarantined,
-                  "accuracy", tuner->accuracy, "engine", tuner->options->output_path);
-    wf_status_t status = report != NULL ? take_text(tuner, report) : wf_status_out_of_memory();
+    result->default_ns = c->default_ns;
+    result->final_ns = c->candidate_ns;
+    result->ratio = c->ratio;
+    result->ratio_lo95 = c->low;
+    result->ratio_hi95 = c->high;
+    result->adopted = tuner->adopted;
+    json_t *report = json_pack(
+        "{s:i s:s s:b s:b s:{s:I s:I} s:o s:o s:f s:f s:f s:I s:f s:f}", "schema_version", 1, "verdict",
+        tuner->verdict, "recalled", tuner->recalled, "converged", tuner->converged, "timings", "measured",
+        (json_int_t)result->timings_measured, "reused", (json_int_t)result->timings_reused, "default",
+        times_json(c->default_ns, c->default_low_ns, c->default_high_ns), "final",
+        times_json(c->candidate_ns, c->candidate_low_ns, c->candidate_high_ns), "ratio", c->ratio,
+        "ratio_lo95", c->low, "ratio_hi95", c->high, "blocks", (json_int_t)c->block_count, "budget_s",
+        tuner->budget_s, "elapsed_s", wf_tuner_elapsed_s(tuner));
+    json_t *rest = json_pack("{s:O s:O s:O s:O s:{s:f s:f} s:f s:s s:s s:s}", "stages", tuner->stages,
+                             "quarantined", tuner->quarantined, "accuracy", tuner->accuracy, "notes",
+                             tuner->notes, "noise", "ratio", tuner->aa_ratio, "sd", tuner->aa_sd, "waited_s",
+                             tuner->worker != NULL ? wf_worker_waited_s(tuner->worker) : 0.0, "engine",
+                             tuner->options->output_path, "record", tuner->record_path, "timing_cache",
+                             tuner->database_path);
+    wf_status_t status = report != NULL && rest != NULL && json_object_update(report, rest) == 0
+                             ? take_text(tuner, report)
+                             : wf_status_out_of_memory();
+    json_decref(rest);
     json_decref(report);
     return status;
 }

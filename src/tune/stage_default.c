@@ -1,9 +1,94 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Stage "default": the default engine is made, checked and written. */
+/* The default: its route, what an earlier tuning made of it, its engine. */
+#include <stdio.h>
+#include <string.h>
+
 #include "tune/tuner_internal.h"
 
 /* Reference outputs of further inputs may take this share of what is left. */
 #define REFERENCE_SHARE 0.15
+
+/* A result is used again for budgets up to this much larger than its own; beyond that more may be found. */
+#define RECALL_BUDGET_FACTOR 1.5
+
+/* ---- The route ---- */
+
+wf_status_t wf_stage_plan(wf_tuner_t *tuner)
+{
+    wf_route_t *routes = NULL;
+    wf_tuner_stage(tuner, "plan");
+    WF_TRY(wf_profile_sync(&tuner->profile, tuner->job, tuner->database));
+    wf_profile_apply(&tuner->profile, tuner->job, true);
+    WF_TRY(wf_job_solve(tuner->job, &routes));
+    WF_TRY(wf_candidate_set(&tuner->fallback, tuner->job, routes));
+    const wf_text_t *lock = &tuner->fallback.lock;
+    wf_hash_text(wf_hash_bytes(lock->data, lock->length), tuner->base);
+    return WF_OK;
+}
+
+/* ---- What an earlier tuning came to ---- */
+
+static wf_status_t write_recalled(wf_tuner_t *tuner, const wf_outcome_t *outcome)
+{
+    wf_candidate_t candidate;
+    wf_candidate_init(&candidate, "recalled", tuner->allocator);
+    wf_text_puts(&candidate.lock, outcome->lock);
+    wf_status_t status = wf_text_take_status(&candidate.lock);
+    tuner->check_count = 1;
+    if (status == WF_OK)
+        status = wf_tuner_write(tuner, &candidate, "");
+    wf_candidate_deinit(&candidate, tuner->job);
+    return status;
+}
+
+static void recall_numbers(wf_tuner_t *tuner, const wf_outcome_t *outcome)
+{
+    tuner->comparison = (wf_comparison_t){.done = true,
+                                          .ratio = outcome->ratio,
+                                          .low = outcome->ratio_low,
+                                          .high = outcome->ratio_high,
+                                          .default_ns = outcome->default_ns,
+                                          .default_low_ns = outcome->default_low_ns,
+                                          .default_high_ns = outcome->default_high_ns,
+                                          .candidate_ns = outcome->final_ns,
+                                          .candidate_low_ns = outcome->final_low_ns,
+                                          .candidate_high_ns = outcome->final_high_ns};
+    tuner->adopted = outcome->adopted;
+    tuner->converged = outcome->converged;
+    tuner->verdict = outcome->adopted ? "adopted" : "default kept";
+    tuner->recalled = true;
+    tuner->result->timings_reused = tuner->profile.reused;
+}
+
+wf_status_t wf_stage_recall(wf_tuner_t *tuner)
+{
+    wf_outcome_t outcome;
+    bool found;
+    if (tuner->database == NULL)
+        return WF_OK;
+    WF_TRY(wf_database_find_outcome(tuner->database, tuner->base, &outcome, &found));
+    if (!found)
+        return WF_OK;
+    wf_status_t status = WF_OK;
+    if (outcome.converged || tuner->budget_s <= RECALL_BUDGET_FACTOR * outcome.budget_s) {
+        wf_tuner_stage(tuner, "recall");
+        status = write_recalled(tuner, &outcome);
+        wf_code_t code = wf_status_code(status);
+        if (status == WF_OK) {
+            recall_numbers(tuner, &outcome);
+        } else if (code == WF_CODE_LOCK_MISMATCH || code == WF_CODE_ACCURACY) {
+            wf_tuner_tell(tuner, WF_TUNE_NOTE, 0, 0, 0,
+                          "the result of an earlier tuning does not hold any more: %.300s",
+                          wf_status_message(status));
+            wf_status_free(status);
+            status = WF_OK;
+        }
+    }
+    wf_outcome_deinit(&outcome, tuner->allocator);
+    return status;
+}
+
+/* ---- The engine ---- */
 
 /* The reference is paid first; without one input compared nothing is written. */
 static wf_status_t check_default(wf_tuner_t *tuner)
@@ -19,13 +104,19 @@ static wf_status_t check_default(wf_tuner_t *tuner)
     return WF_OK;
 }
 
-/* Reference outputs for the checks at the end, while nothing is measured. */
+/* Reference outputs for the checks at the end, while nothing is measured. Asked to stop: those there are. */
 static wf_status_t compute_references(wf_tuner_t *tuner)
 {
     double affordable = REFERENCE_SHARE * wf_tuner_left_s(tuner) / (tuner->reference_s + 1e-6);
     tuner->check_count = 1;
     while (tuner->check_count < WF_TUNE_CHECKS_MAX && affordable >= (double)tuner->check_count) {
-        WF_TRY(wf_job_reference(tuner->job, tuner->options->build.check_seed + tuner->check_count));
+        wf_status_t status =
+            wf_job_reference(tuner->job, tuner->options->build.check_seed + tuner->check_count);
+        if (wf_status_code(status) == WF_CODE_INTERRUPTED) {
+            wf_status_free(status);
+            return WF_OK;
+        }
+        WF_TRY(status);
         tuner->check_count++;
     }
     return WF_OK;
@@ -34,10 +125,7 @@ static wf_status_t compute_references(wf_tuner_t *tuner)
 wf_status_t wf_stage_default(wf_tuner_t *tuner)
 {
     wf_candidate_t *fallback = &tuner->fallback;
-    wf_route_t *routes = NULL;
     wf_tuner_stage(tuner, "default");
-    WF_TRY(wf_job_solve(tuner->job, &routes));
-    WF_TRY(wf_candidate_set(fallback, tuner->job, routes));
     double start_s = wf_tuner_elapsed_s(tuner);
     WF_TRY(wf_candidate_make(fallback, tuner->job, ""));
     tuner->make_s = wf_tuner_elapsed_s(tuner) - start_s;

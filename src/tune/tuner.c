@@ -8,9 +8,12 @@
 #include "base/clock.h"
 #include "base/compiler.h"
 #include "tune/tuner_internal.h"
+#include "wayfinder/version.h"
 
 #define DEFAULT_BUDGET_S 120.0
 #define TICK_S 0.1
+/* Without a launch ended for this long, and twenty times what was expected, a tactic hangs. */
+#define HANG_S 5.0
 
 /* ---- Time ---- */
 
@@ -48,6 +51,8 @@ void wf_tuner_tell(wf_tuner_t *tuner, wf_tune_event_kind_t kind, double value_ns
     (void)vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
     tuner->last_tick_s = wf_tuner_elapsed_s(tuner);
+    if (kind == WF_TUNE_NOTE)
+        (void)json_array_append_new(tuner->notes, json_string(text));
     if (tuner->options->event == NULL)
         return;
     wf_tune_event_t event = {.kind = kind,
@@ -93,14 +98,284 @@ void wf_tuner_stage(wf_tuner_t *tuner, const char *name)
         wf_tuner_tell(tuner, WF_TUNE_STAGE, 0, 0, 0, "%s", name);
 }
 
+/* ---- What a tuning works with ---- */
+
+/* Rows are worth nothing on other versions of the libraries below the sources. */
+static wf_status_t name_device(wf_tuner_t *tuner)
+{
+    wf_text_t text;
+    wf_text_init(&text, tuner->allocator, 65536);
+    wf_text_puts(&text, tuner->job->fingerprint);
+    for (size_t i = 0; i < wf_backends_count(tuner->job->backends); i++) {
+        void *self;
+        const wf_source_t *source = wf_backends_source(tuner->job->backends, i, &self);
+        const char *version = source->version != NULL ? source->version(self) : "";
+        if (version != NULL && version[0] != '\0')
+            wf_text_printf(&text, " %s=%s", source->name, version);
+    }
+    wf_status_t status = wf_text_take_status(&text);
+    if (status == WF_OK)
+        status = wf_arena_text(&tuner->arena, wf_text_cstr(&text), text.length, &tuner->device);
+    wf_text_deinit(&text);
+    return status;
+}
+
+static wf_status_t open_database(wf_tuner_t *tuner)
+{
+    wf_database_scope_t scope = {tuner->device, tuner->job->cpu.thread_count, WF_MEASURE_PROTOCOL,
+                                 WF_MEASURE_CONTEXT};
+    WF_TRY(wf_database_open(tuner->options->timing_cache, &scope, tuner->allocator, &tuner->database));
+    (void)snprintf(tuner->database_path, sizeof tuner->database_path, "%s", tuner->database->path);
+    if (tuner->database->note[0] != '\0')
+        wf_tuner_tell(tuner, WF_TUNE_NOTE, 0, 0, 0, "%s", tuner->database->note);
+    return WF_OK;
+}
+
+/* The default's lock without its plan, and what else decides what is measured. Not the budget. */
+static wf_status_t record_key(wf_tuner_t *tuner, char out_key[33])
+{
+    wf_text_t text;
+    bool plan = false;
+    wf_text_init(&text, tuner->allocator, UINT32_MAX);
+    for (const char *line = wf_text_cstr(&tuner->fallback.lock); *line != '\0';) {
+        size_t length = strcspn(line, "\n");
+        if (line[0] == '[')
+            plan = strncmp(line, "[plan]", 6) == 0;
+        if (!plan)
+            wf_text_append(&text, line, length + (line[length] == '\n'));
+        line += length + (line[length] == '\n');
+    }
+    wf_text_printf(&text, "device %s\nprotocol %u %s\n", tuner->device, WF_MEASURE_PROTOCOL,
+                   WF_MEASURE_CONTEXT);
+    wf_status_t status = wf_text_take_status(&text);
+    if (status == WF_OK)
+        wf_hash_text(wf_hash_bytes(text.data, text.length), out_key);
+    wf_text_deinit(&text);
+    return status;
+}
+
+static wf_status_t open_journal(wf_tuner_t *tuner)
+{
+    char key[33];
+    WF_TRY(record_key(tuner, key));
+    json_t *header =
+        json_pack("{s:s s:s s:s s:s s:i s:I}", "version", WF_VERSION_TEXT, "tuner_version", WF_VERSION_TEXT,
+                  "model", tuner->job->model_hash, "device", tuner->device, "threads",
+                  (int)tuner->job->cpu.thread_count, "specialisations", (json_int_t)tuner->job->part_count);
+    if (header == NULL)
+        return wf_status_out_of_memory();
+    (void)json_object_set_new(header, "searching_algorithm", json_string("joint"));
+    (void)json_object_set_new(header, "default_build_route",
+                              json_string(wf_text_cstr(&tuner->fallback.lock)));
+    wf_journal_options_t options = {tuner->options->record, key, header, tuner->options->fresh};
+    wf_status_t status = wf_journal_open(&options, tuner->allocator, &tuner->journal);
+    json_decref(header);
+    if (status != WF_OK)
+        return status;
+    (void)snprintf(tuner->record_path, sizeof tuner->record_path, "%s", tuner->journal->path);
+    if (tuner->journal->note[0] != '\0')
+        wf_tuner_tell(tuner, WF_TUNE_NOTE, 0, 0, 0, "%s", tuner->journal->note);
+    return WF_OK;
+}
+
+/* One row of a record's timing line; false when it cannot be. */
+static bool read_row(const json_t *json, wf_timing_t *out_row)
+{
+    const char *tactic, *anchor, *reason;
+    json_int_t count;
+    int clean;
+    wf_welford_t *ratio = &out_row->log_ratio;
+    *out_row = (wf_timing_t){0};
+    if (json_unpack((json_t *)(uintptr_t)json, "{s:s s:s s:I s:F s:F s:F s:F s:F s:b s:s}", "tactic", &tactic,
+                    "anchor", &anchor, "count", &count, "mean", &ratio->mean, "m2", &ratio->m2, "anchor_ns",
+                    &out_row->anchor_ns, "min_ns", &out_row->min_ns, "canary_ns", &out_row->canary_ns,
+                    "clean", &clean, "quarantine", &reason) != 0 ||
+        count < 0) {
+        return false;
+    }
+    ratio->count = (uint64_t)count;
+    out_row->clean = clean != 0;
+    (void)snprintf(out_row->tactic, sizeof out_row->tactic, "%s", tactic);
+    (void)snprintf(out_row->anchor, sizeof out_row->anchor, "%s", anchor);
+    (void)snprintf(out_row->quarantine, sizeof out_row->quarantine, "%s", reason);
+    return wf_timing_possible(out_row);
+}
+
+/* The record has what the database may not have: it was another one, or could not be written. */
+static wf_status_t import_line(wf_tuner_t *tuner, const json_t *line)
+{
+    const char *text = json_string_value(json_object_get(line, "problem"));
+    const json_t *rows = json_object_get(line, "rows"), *row;
+    wf_arena_t arena;
+    const wf_problem_t *problem;
+    size_t index;
+    if (text == NULL || tuner->database == NULL)
+        return WF_OK;
+    wf_arena_init(&arena, tuner->allocator);
+    wf_status_t status = wf_problem_parse(text, strlen(text), &arena, &problem);
+    if (status != WF_OK) {
+        wf_status_free(status);
+        status = WF_OK;
+    } else {
+        json_array_foreach(rows, index, row)
+        {
+            wf_timing_t timing;
+            if (status == WF_OK && read_row(row, &timing))
+                status = wf_database_record(tuner->database, problem, &timing, 1, true);
+        }
+    }
+    wf_arena_deinit(&arena);
+    return status;
+}
+
+static wf_status_t resume(wf_tuner_t *tuner)
+{
+    size_t index;
+    const json_t *line;
+    if (!tuner->journal->resumed)
+        return WF_OK;
+    wf_tuner_tell(tuner, WF_TUNE_NOTE, 0, 0, 0, "going on with the unfinished record %s (%zu lines)",
+                  tuner->journal->path, tuner->journal->line_count);
+    json_array_foreach(tuner->journal->earlier, index, line)
+    {
+        const char *type = json_string_value(json_object_get(line, "type"));
+        if (type != NULL && strcmp(type, "timing") == 0)
+            WF_TRY(import_line(tuner, line));
+    }
+    return WF_OK;
+}
+
+void wf_tuner_record(wf_tuner_t *tuner, json_t *line)
+{
+    if (tuner->journal == NULL) {
+        json_decref(line);
+        return;
+    }
+    wf_status_t status = wf_journal_add(tuner->journal, line);
+    if (status != WF_OK) {
+        wf_tuner_tell(tuner, WF_TUNE_NOTE, 0, 0, 0, "the record is not kept any more: %s",
+                      wf_status_message(status));
+        wf_status_free(status);
+        wf_journal_close(tuner->journal);
+        tuner->journal = NULL;
+    }
+}
+
+static wf_status_t make_worker(wf_tuner_t *tuner)
+{
+    wf_worker_options_t options = {.path = tuner->worker_path,
+                                   .thread_count = tuner->job->cpu.thread_count,
+                                   .isa = tuner->job->isa,
+                                   .hang_s = tuner->hang_s,
+                                   .allocator = tuner->allocator,
+                                   .log = tuner->job->log,
+                                   .tick = wf_tuner_tick,
+                                   .tick_self = tuner};
+    return wf_worker_create(&options, &tuner->worker);
+}
+
 /* ---- The run ---- */
+
+/* Everything that measures, in the order of design. */
+static wf_status_t search(wf_tuner_t *tuner)
+{
+    wf_status_t (*const stages[])(wf_tuner_t *) = {wf_stage_noise, wf_stage_profile, wf_stage_solve,
+                                                   wf_stage_race, wf_stage_confirm};
+    for (size_t i = 0; i < WF_COUNT_OF(stages); i++) {
+        if (tuner->stop_asked || wf_tuner_left_s(tuner) <= wf_tuner_reserve_s(tuner))
+            break;
+        WF_TRY(stages[i](tuner));
+        if (i == 0) {
+            wf_tuner_tell(tuner, WF_TUNE_DEFAULT, tuner->comparison.default_ns, 0, 0, "%s",
+                          tuner->options->output_path);
+        }
+    }
+    return WF_OK;
+}
+
+static wf_status_t put_outcome(wf_tuner_t *tuner)
+{
+    const wf_comparison_t *c = &tuner->comparison;
+    const wf_candidate_t *final = tuner->adopted ? &tuner->finalists[tuner->winner] : &tuner->fallback;
+    wf_outcome_t outcome = {.lock = wf_text_cstr(&final->lock),
+                            .ratio = c->ratio,
+                            .ratio_low = c->low,
+                            .ratio_high = c->high,
+                            .default_ns = c->default_ns,
+                            .default_low_ns = c->default_low_ns,
+                            .default_high_ns = c->default_high_ns,
+                            .final_ns = c->candidate_ns,
+                            .final_low_ns = c->candidate_low_ns,
+                            .final_high_ns = c->candidate_high_ns,
+                            .budget_s = tuner->budget_s,
+                            .adopted = tuner->adopted,
+                            .converged = tuner->converged};
+    memcpy(outcome.base, tuner->base, sizeof outcome.base);
+    return tuner->database != NULL && c->default_ns > 0 ? wf_database_put_outcome(tuner->database, &outcome)
+                                                        : WF_OK;
+}
+
+/* A tuning that came to an end, for the record and for the next one. */
+static wf_status_t finish(wf_tuner_t *tuner)
+{
+    const wf_comparison_t *c = &tuner->comparison;
+    wf_tuner_record(
+        tuner, json_pack("{s:s s:s s:b s:f s:f s:f s:I s:I s:f}", "type", "end", "verdict", tuner->verdict,
+                         "adopted", tuner->adopted, "ratio", c->ratio, "ratio_lo95", c->low, "ratio_hi95",
+                         c->high, "measured", (json_int_t)tuner->result->timings_measured, "reused",
+                         (json_int_t)tuner->result->timings_reused, "elapsed_s", wf_tuner_elapsed_s(tuner)));
+    wf_status_t status = tuner->recalled ? WF_OK : put_outcome(tuner);
+    if (status != WF_OK && wf_status_code(status) != WF_CODE_OUT_OF_MEMORY) {
+        wf_tuner_tell(tuner, WF_TUNE_NOTE, 0, 0, 0, "the result is not kept: %s", wf_status_message(status));
+        wf_status_free(status);
+        status = WF_OK;
+    }
+    return status;
+}
+
+static wf_status_t prepare(wf_tuner_t *tuner)
+{
+    if (!tuner->options->require_cached) {
+        WF_TRY(wf_worker_find(tuner->options->worker_path, tuner->worker_path, sizeof tuner->worker_path));
+        WF_TRY(make_worker(tuner));
+    }
+    WF_TRY(name_device(tuner));
+    WF_TRY(open_database(tuner));
+    WF_TRY(wf_stage_plan(tuner));
+    WF_TRY(open_journal(tuner));
+    return resume(tuner);
+}
 
 static wf_status_t run(wf_tuner_t *tuner)
 {
+    WF_TRY(prepare(tuner));
+    WF_TRY(wf_stage_recall(tuner));
+    if (tuner->recalled) {
+        wf_tuner_tell(tuner, WF_TUNE_INCUMBENT, tuner->comparison.candidate_ns, 0, 0,
+                      "the result of an earlier tuning");
+        return finish(tuner);
+    }
+    if (tuner->options->require_cached)
+        return wf_stage_cached(tuner);
     WF_TRY(wf_stage_default(tuner));
-    wf_tuner_tell(tuner, WF_TUNE_DEFAULT, 0, 0, 0, "%s", tuner->options->output_path);
-    wf_tuner_stage(tuner, "");
-    return WF_OK;
+    if (wf_tuner_left_s(tuner) <= wf_tuner_reserve_s(tuner)) {
+        wf_tuner_tell(tuner, WF_TUNE_DEFAULT, 0, 0, 0, "%s", tuner->options->output_path);
+        wf_tuner_tell(tuner, WF_TUNE_NOTE, 0, 0, 0, "the budget went into the default engine and its check");
+        tuner->verdict = "default kept, no time left";
+        return finish(tuner);
+    }
+    wf_status_t searched = search(tuner);
+    if (wf_status_code(searched) == WF_CODE_INTERRUPTED) {
+        wf_status_free(searched);
+        searched = WF_OK;
+        tuner->stop_asked = true;
+    }
+    /* Whatever went wrong, the best there is is written; the failure is told afterwards. */
+    wf_status_t written = wf_stage_write(tuner);
+    WF_TRY(wf_status_join(searched, written));
+    if (tuner->stop_asked)
+        return WF_ERROR(INTERRUPTED, "stopped on request; the best so far is written");
+    return finish(tuner);
 }
 
 static void init(wf_tuner_t *tuner, wf_job_t *job, const wf_tune_options_t *options, uint64_t start_ns,
@@ -113,20 +388,31 @@ static void init(wf_tuner_t *tuner, wf_job_t *job, const wf_tune_options_t *opti
                           .start_ns = start_ns,
                           .budget_s = options->budget_s > 0 ? options->budget_s : DEFAULT_BUDGET_S,
                           .stage = "",
+                          .hang_s = HANG_S,
+                          .check_count = 1,
                           .verdict = "failed",
                           .stages = json_array(),
                           .quarantined = json_array(),
-                          .accuracy = json_array()};
+                          .accuracy = json_array(),
+                          .notes = json_array()};
     wf_arena_init(&tuner->arena, job->allocator);
+    wf_profile_init(&tuner->profile, job->allocator);
     wf_candidate_init(&tuner->fallback, "default", job->allocator);
 }
 
 static void deinit(wf_tuner_t *tuner)
 {
+    for (size_t i = 1; i < tuner->finalist_count; i++)
+        wf_candidate_deinit(&tuner->finalists[i], tuner->job);
     wf_candidate_deinit(&tuner->fallback, tuner->job);
+    wf_worker_destroy(tuner->worker);
+    wf_journal_close(tuner->journal);
+    wf_database_close(tuner->database);
+    wf_profile_deinit(&tuner->profile);
     json_decref(tuner->stages);
     json_decref(tuner->quarantined);
     json_decref(tuner->accuracy);
+    json_decref(tuner->notes);
     wf_arena_deinit(&tuner->arena);
 }
 
@@ -141,6 +427,7 @@ wf_status_t wf_tuner_run(wf_job_t *job, const wf_tune_options_t *options, uint64
     job->progress = reference_progress;
     job->progress_self = &tuner;
     wf_status_t status = run(&tuner);
+    wf_tuner_stage(&tuner, "");
     status = wf_status_join(status, wf_tuner_report(&tuner));
     job->progress = progress;
     job->progress_self = progress_self;

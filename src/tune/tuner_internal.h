@@ -3,6 +3,8 @@
 #ifndef WF_TUNE_TUNER_INTERNAL_H
 #define WF_TUNE_TUNER_INTERNAL_H
 
+#include "tune/journal.h"
+#include "tune/profile.h"
 #include "tune/tuner.h"
 #include "tune/worker.h"
 
@@ -28,6 +30,8 @@ typedef struct wf_comparison {
     size_t block_count;
 } wf_comparison_t;
 
+#define WF_TUNE_FINALISTS_MAX 8u
+
 typedef struct wf_tuner {
     wf_job_t *job;
     const wf_tune_options_t *options;
@@ -39,16 +43,42 @@ typedef struct wf_tuner {
     bool stop_asked;
     double last_tick_s;
 
-    /* stages */
+    /* Stages, and what the report says of them. */
     const char *stage;
     double stage_start_s;
-    json_t *stages, *quarantined, *accuracy;
+    json_t *stages, *quarantined, *accuracy, *notes;
 
-    wf_candidate_t fallback; /* the default */
+    /* Memory of other tunings, and the process that measures. NULL: not there (any more). */
+    const char *device; /* fingerprint with versions of libraries */
+    wf_database_t *database;
+    char database_path[4096], record_path[4096];
+    wf_journal_t *journal;
+    wf_worker_t *worker;
+    char worker_path[4096];
+    double hang_s;
+    uint32_t idle_deaths;
+    uint64_t request_count;
+    double best_canary_ns; /* of the session */
+
+    /* The default. */
+    wf_candidate_t fallback;
+    char base[33]; /* hash of its lock */
     bool default_written;
     double reference_s;     /* one input through the reference */
     double make_s, check_s; /* an engine made, and checked on one input without the reference */
     size_t check_count;     /* inputs that the engine must pass */
+    double default_ns, aa_ratio, aa_sd;
+
+    wf_profile_t profile;
+    bool converged; /* nothing more was worth measuring */
+
+    /* Finalists; the first is a copy of `fallback`, which owns what it points to. */
+    wf_candidate_t finalists[WF_TUNE_FINALISTS_MAX];
+    size_t finalist_count, winner;
+    bool loaded[WF_TUNE_FINALISTS_MAX];
+    uint64_t loaded_generation;
+
+    bool adopted, recalled;
     const char *verdict;
     wf_comparison_t comparison;
 } wf_tuner_t;
@@ -66,6 +96,8 @@ void wf_tuner_tell(wf_tuner_t *tuner, wf_tune_event_kind_t kind, double value_ns
                    uint64_t total, const char *format, ...) WF_PRINTF(6, 7);
 /* A sign of life, at most ten a second; true when the caller asked to stop. For workers and the reference. */
 bool wf_tuner_tick(void *tuner);
+/* A line for the record; taken over. A record that cannot be written is noted once and given up. */
+void wf_tuner_record(wf_tuner_t *tuner, json_t *line);
 /* Ends the stage that runs and begins the next ("" ends only). */
 void wf_tuner_stage(wf_tuner_t *tuner, const char *name);
 
@@ -79,8 +111,39 @@ wf_status_t wf_candidate_make(wf_candidate_t *candidate, wf_job_t *job, const ch
 /* Frees the engine bytes. */
 void wf_candidate_drop_engine(wf_candidate_t *candidate);
 
-/* ---- Stages ---- */
-wf_status_t wf_stage_default(wf_tuner_t *tuner) WF_MUST_USE; /* stage_default.c */
+/* ---- Stages, in their order. Each does nothing when the ones before leave it nothing to do. ---- */
+/* The default route, by estimates. */
+wf_status_t wf_stage_plan(wf_tuner_t *tuner) WF_MUST_USE; /* stage_default.c */
+/* The engine that an earlier tuning from the same default came to, when the database has one that will do:
+ * then tuner->recalled is set and the engine is written. */
+wf_status_t wf_stage_recall(wf_tuner_t *tuner) WF_MUST_USE;
+/* The default engine, checked and written. */
+wf_status_t wf_stage_default(wf_tuner_t *tuner) WF_MUST_USE;
+/* The default against itself. */
+wf_status_t wf_stage_noise(wf_tuner_t *tuner) WF_MUST_USE;   /* stage_race.c */
+wf_status_t wf_stage_profile(wf_tuner_t *tuner) WF_MUST_USE; /* stage_profile.c */
+/* Nothing may be measured: CACHE_MISS naming what would be first. */
+wf_status_t wf_stage_cached(wf_tuner_t *tuner) WF_MUST_USE;
+wf_status_t wf_stage_solve(wf_tuner_t *tuner) WF_MUST_USE; /* stage_race.c */
+wf_status_t wf_stage_race(wf_tuner_t *tuner) WF_MUST_USE;
+wf_status_t wf_stage_confirm(wf_tuner_t *tuner) WF_MUST_USE; /* stage_confirm.c */
+/* The winner, or the default, with its evidence: checked on every input and written. */
+wf_status_t wf_stage_write(wf_tuner_t *tuner) WF_MUST_USE; /* stage_write.c */
+
+/* The smallest difference that counts, as a log ratio. */
+double wf_tuner_delta(const wf_tuner_t *tuner);
+/* A race message without arms and blocks, and the seconds that one arm's sample of it takes. */
+wf_race_message_t wf_tuner_race_message(wf_tuner_t *tuner, double until_s);
+double wf_tuner_sample_s(const wf_tuner_t *tuner);
+/* An engine crashed, hung or was wrong. */
+void wf_tuner_route_fault(wf_tuner_t *tuner, const char *route, const char *text);
+
+/* Makes the engine of a candidate with evidence, checks it on tuner->check_count inputs (metrics go to
+ * tuner->accuracy, which is emptied first) and writes it. */
+wf_status_t wf_tuner_write(wf_tuner_t *tuner, wf_candidate_t *candidate, const char *evidence) WF_MUST_USE;
+/* [evidence] of a candidate's routes: one line per step. */
+wf_status_t wf_tuner_evidence(wf_tuner_t *tuner, const wf_candidate_t *candidate,
+                              wf_text_t *out) WF_MUST_USE; /* evidence.c */
 
 /* ---- Report (report.c): result->report_json from what is known. ---- */
 wf_status_t wf_tuner_report(wf_tuner_t *tuner) WF_MUST_USE;

@@ -215,6 +215,8 @@ static void test_accuracy(void **state)
                 tiers[t].run(&stage, 1, out, CHUNK, 0, 1, 0, (int64_t)count);
                 for (size_t i = 0; i < count; i++) {
                     const double expected = reference(fn->fn, (double)in[i], 0, (double)fn->a, (double)fn->b);
+                    if (fabs(expected) > (double)FLT_MAX && (double)out[i] == copysign(INFINITY, expected))
+                        continue;
                     const double slack = fn->absolute * fmax(1, fabs((double)in[i]));
                     const double error = fabs((double)out[i] - expected) - slack;
                     const double ulps = error <= 0 ? 0 : error / ulp_of(expected);

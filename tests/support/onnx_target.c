@@ -300,11 +300,60 @@ static void seed_microsoft(onnx_writer_t *writer)
     onnx_writer_output(writer, "sum", ONNX_FLOAT, NULL);
 }
 
+/* A Scan over two steps inside a Loop of two steps. */
+static void seed_loops(onnx_writer_t *writer)
+{
+    static const int64_t count = 2;
+    onnx_bytes_t scan_body = {0}, loop_body = {0}, node, value,
+                 tensor = onnx_raw_tensor("count", ONNX_INT64, "", &count, 8);
+    static const char *const ports[2][4] = {{"sum", "x", "next", "next"}, {"step", "on", "on_out", "total"}};
+    onnx_bytes_t *bodies[2] = {&scan_body, &loop_body};
+    node = onnx_node("Add", "sum,x", "next", "");
+    onnx_put_message(&scan_body, ONNX_GRAPH_NODE, &node);
+    for (size_t b = 0; b < 2; b++) {
+        for (size_t i = 0; i < 4; i++) {
+            value = onnx_value(ports[b][i], ONNX_FLOAT, NULL);
+            onnx_put_message(bodies[b], i < 2 ? ONNX_GRAPH_INPUT : ONNX_GRAPH_OUTPUT, &value);
+        }
+    }
+    node = onnx_node("Scan", "v,xs", "total,all", "num_scan_inputs:i=1");
+    onnx_node_add_graph(&node, "body", &scan_body);
+    onnx_put_message(&loop_body, ONNX_GRAPH_NODE, &node);
+    node = onnx_node("Identity", "on", "on_out", "");
+    onnx_put_message(&loop_body, ONNX_GRAPH_NODE, &node);
+    value = onnx_value("v", ONNX_FLOAT, NULL);
+    onnx_put_message(&loop_body, ONNX_GRAPH_INPUT, &value);
+    value = onnx_value("all", ONNX_FLOAT, NULL);
+    onnx_put_message(&loop_body, ONNX_GRAPH_OUTPUT, &value);
+    onnx_writer_init(writer, 8, 17);
+    onnx_writer_input(writer, "start", ONNX_FLOAT, "3");
+    onnx_writer_input(writer, "xs", ONNX_FLOAT, "2,3");
+    onnx_put_message(&writer->graph, ONNX_GRAPH_INITIALIZER, &tensor);
+    node = onnx_node("Loop", "count,,start", "y,ys", "");
+    onnx_node_add_graph(&node, "body", &loop_body);
+    onnx_put_message(&writer->graph, ONNX_GRAPH_NODE, &node);
+    onnx_writer_output(writer, "y", ONNX_FLOAT, NULL);
+    onnx_writer_output(writer, "ys", ONNX_FLOAT, NULL);
+}
+
+static void seed_attention(onnx_writer_t *writer)
+{
+    onnx_writer_init(writer, 10, 24);
+    onnx_writer_input(writer, "q", ONNX_FLOAT, "2,3,8");
+    onnx_writer_input(writer, "k", ONNX_FLOAT, "2,5,4");
+    onnx_writer_input(writer, "n", ONNX_INT64, "2");
+    onnx_writer_node(writer, "Attention", "q,k,k,,,,n", "a",
+                     "q_num_heads:i=4 kv_num_heads:i=2 is_causal:i=1 softcap:f=2");
+    onnx_writer_input(writer, "c", ONNX_FLOAT, "2,3,1");
+    onnx_writer_node(writer, "RotaryEmbedding", "a,c,c", "y", "num_heads:i=4");
+    onnx_writer_output(writer, "y", ONNX_FLOAT, NULL);
+}
+
 uint8_t *onnx_target_seed(size_t index, size_t *out_bytes)
 {
     static void (*const seeds[ONNX_TARGET_SEEDS])(onnx_writer_t *) = {
-        seed_conv, seed_shapes, seed_legacy,    seed_function,
-        seed_if,   seed_typed,  seed_recurrent, seed_microsoft,
+        seed_conv,  seed_shapes,    seed_legacy,    seed_function, seed_if,
+        seed_typed, seed_recurrent, seed_microsoft, seed_loops,    seed_attention,
     };
     onnx_writer_t writer;
     seeds[index](&writer);

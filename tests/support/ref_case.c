@@ -27,7 +27,8 @@ static void *allocate(int64_t bytes)
     return data;
 }
 
-/* ---- Text -------------------------------------------------------------------------------------------------------- */
+/* ---- Text
+ * -------------------------------------------------------------------------------------------------------- */
 
 static wf_type_t read_type(const char **text)
 {
@@ -141,7 +142,8 @@ static void read_attr(const wf_attr_specs_t *specs, const char **text, wf_arena_
     wf_assert_ok(wf_arena_text(arena, *text, name, &out_attr->name));
     *text += name + 1;
     for (size_t i = 0; i < specs->count; i++) {
-        out_attr->kind = strcmp(specs->items[i].name, out_attr->name) == 0 ? specs->items[i].kind : out_attr->kind;
+        out_attr->kind =
+            strcmp(specs->items[i].name, out_attr->name) == 0 ? specs->items[i].kind : out_attr->kind;
     }
     const char *value = *text;
     switch (out_attr->kind) {
@@ -186,10 +188,12 @@ wf_attrs_t wf_ref_case_attrs(wf_op_t op, const char *text, wf_arena_t *arena)
     return attrs;
 }
 
-/* ---- Running ----------------------------------------------------------------------------------------------------- */
+/* ---- Running
+ * ----------------------------------------------------------------------------------------------------- */
 
-wf_status_t wf_ref_case_call(wf_op_t op, const wf_attrs_t *attrs, size_t input_count, const wf_tensor_t *inputs,
-                             size_t output_count, wf_tensor_t *outputs, wf_ref_path_t path)
+wf_status_t wf_ref_case_call(wf_op_t op, const wf_attrs_t *attrs, size_t input_count,
+                             const wf_tensor_t *inputs, size_t output_count, wf_tensor_t *outputs,
+                             wf_ref_path_t path)
 {
     wf_type_t input_types[MAX_TENSORS], output_types[MAX_TENSORS];
     const wf_tensor_t *values[MAX_TENSORS];
@@ -238,7 +242,8 @@ void wf_ref_case_free(size_t output_count, wf_tensor_t *outputs)
     }
 }
 
-/* ---- Comparing --------------------------------------------------------------------------------------------------- */
+/* ---- Comparing
+ * --------------------------------------------------------------------------------------------------- */
 
 /* Half the distance of 1 and the next number. */
 static double unit_of(wf_dtype_t dtype)
@@ -250,11 +255,14 @@ static double unit_of(wf_dtype_t dtype)
                                     : 0;
 }
 
-static bool same_value(const wf_tensor_t *got, const wf_tensor_t *want, int64_t e, char *out, size_t out_bytes)
+static bool same_value(const wf_tensor_t *got, const wf_tensor_t *want, int64_t e, char *out,
+                       size_t out_bytes)
 {
-    wf_lane_t g = wf_lane_load(got->type.dtype, got->data, e), w = wf_lane_load(want->type.dtype, want->data, e);
+    wf_lane_t g = wf_lane_load(got->type.dtype, got->data, e),
+              w = wf_lane_load(want->type.dtype, want->data, e);
     if (wf_lane_class(got->type.dtype) != WF_LANE_F) {
-        (void)snprintf(out, out_bytes, "[%lld] %lld, expected %lld", (long long)e, (long long)g.i, (long long)w.i);
+        (void)snprintf(out, out_bytes, "[%lld] %lld, expected %lld", (long long)e, (long long)g.i,
+                       (long long)w.i);
         return g.u == w.u;
     }
     (void)snprintf(out, out_bytes, "[%lld] %.9g, expected %.9g", (long long)e, g.f, w.f);
@@ -277,11 +285,29 @@ static void compare(const wf_tensor_t *got, const wf_tensor_t *want, char *out, 
     out[0] = 0;
 }
 
+bool wf_ref_case_same(const wf_tensor_t *a, const wf_tensor_t *b)
+{
+    bool floats = wf_lane_class(a->type.dtype) == WF_LANE_F;
+    if (!wf_type_equal(&a->type, &b->type)) {
+        return false;
+    }
+    for (int64_t e = 0; e < wf_type_elems(&a->type); e++) {
+        wf_lane_t x = wf_lane_load(a->type.dtype, a->data, e), y = wf_lane_load(b->type.dtype, b->data, e);
+        if (x.u != y.u && !(floats && isnan(x.f) && isnan(y.f))) {
+            return false;
+        }
+    }
+    return true;
+}
+
 static void run_failing(const wf_ref_case_t *item, wf_status_t status, char *out, size_t out_bytes)
 {
     wf_code_t code = item->want[0] == '!' ? WF_CODE_RUNTIME_DATA : WF_CODE_MODEL_UNSUPPORTED;
     bool fits = wf_status_code(status) == code && strstr(wf_status_message(status), item->want + 1) != NULL;
-    (void)snprintf(out, out_bytes, "%s", fits ? "" : status == WF_OK ? "no failure" : wf_status_message(status));
+    (void)snprintf(out, out_bytes, "%s",
+                   fits              ? ""
+                   : status == WF_OK ? "no failure"
+                                     : wf_status_message(status));
     wf_status_free(status);
 }
 
@@ -309,7 +335,8 @@ static void run_case(const wf_ref_case_t *item, char *out, size_t out_bytes)
         for (size_t i = 0; i < count; i++) {
             got[i].data = fails || want.items[i].data != NULL ? out : NULL; /* any pointer: wanted */
         }
-        wf_status_t status = wf_ref_case_call(op, &attrs, inputs.count, inputs.items, count, got, (wf_ref_path_t)path);
+        wf_status_t status =
+            wf_ref_case_call(op, &attrs, inputs.count, inputs.items, count, got, (wf_ref_path_t)path);
         if (fails) {
             run_failing(item, status, text, sizeof text);
         } else if (status != WF_OK) {
@@ -323,7 +350,7 @@ static void run_case(const wf_ref_case_t *item, char *out, size_t out_bytes)
             }
         }
         for (size_t i = 0; !fails && path > 0 && i < count && text[0] == 0; i++) {
-            if (got[i].data != NULL && memcmp(got[i].data, first[i].data, (size_t)wf_type_bytes(&got[i].type)) != 0) {
+            if (got[i].data != NULL && !wf_ref_case_same(&got[i], &first[i])) {
                 (void)snprintf(text, sizeof text, "output %zu differs from that of the plain path", i);
             }
         }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From model to graph: shapes of inputs, names, constants, functions, branches. */
+/* From model to graph: shapes of inputs, names, constants, functions. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -405,70 +405,7 @@ static void inlining_is_bounded(void **state)
     onnx_writer_input(&self.writer, "x", ONNX_FLOAT, "2");
     onnx_writer_node(&self.writer, "local:F0", "x", "y", "");
     onnx_writer_output(&self.writer, "y", ONNX_FLOAT, NULL);
-    assert_failure(&self, NULL, 0, WF_CODE_MODEL_LIMIT, "2097152 nodes when functions are inlined", "");
-}
-
-/* ---- If ---- */
-
-/* y = If(c){ then: Relu(x) } else { w } with an initializer w of its own, or a result of another shape. */
-static void put_if(build_t *self, const char *condition_dims, bool same_shape)
-{
-    static const float weights[3] = {5, 6, 7};
-    onnx_bytes_t then_graph = {0}, else_graph = {0}, value;
-    onnx_bytes_t node = onnx_node("If", "c", "y", ""), inner = onnx_node("Relu", "x", "t", "");
-    onnx_put_message(&then_graph, ONNX_GRAPH_NODE, &inner);
-    value = onnx_value("t", ONNX_FLOAT, NULL);
-    onnx_put_message(&then_graph, ONNX_GRAPH_OUTPUT, &value);
-    onnx_bytes_t tensor =
-        onnx_raw_tensor("w", ONNX_FLOAT, same_shape ? "2" : "3", weights, same_shape ? 8 : 12);
-    onnx_put_message(&else_graph, ONNX_GRAPH_INITIALIZER, &tensor);
-    value = onnx_value("w", ONNX_FLOAT, NULL);
-    onnx_put_message(&else_graph, ONNX_GRAPH_OUTPUT, &value);
-    onnx_node_add_graph(&node, "then_branch", &then_graph);
-    onnx_node_add_graph(&node, "else_branch", &else_graph);
-    onnx_writer_init(&self->writer, 8, 17);
-    onnx_writer_input(&self->writer, "x", ONNX_FLOAT, "2");
-    onnx_writer_input(&self->writer, "c", ONNX_BOOL, condition_dims);
-    onnx_put_message(&self->writer.graph, ONNX_GRAPH_NODE, &node);
-    onnx_writer_output(&self->writer, "y", ONNX_FLOAT, NULL);
-}
-
-static void a_known_condition_takes_its_branch(void **state)
-{
-    (void)state;
-    for (uint8_t c = 0; c < 2; c++) {
-        build_t self;
-        wf_tensor_t value = {{WF_DTYPE_BOOL, 0, {0}}, &c};
-        put_if(&self, "", false);
-        build_ok(&self, &(wf_onnx_binding_t){.name = "c", .value = &value}, 1);
-        assert_int_equal(self.graph->order.count, 1);
-        const wf_node_t *node = wf_graph_node(self.graph, self.graph->order.items[0]);
-        assert_int_equal(node->op, c ? WF_OP_RELU : WF_OP_IDENTITY);
-        const wf_value_t *y = wf_graph_value(self.graph, self.graph->outputs.items[0]);
-        assert_string_equal(y->name, "y");
-        assert_int_equal(y->type.dims[0], c ? 2 : 3);
-        finish(&self);
-    }
-}
-
-static void an_unknown_condition_selects(void **state)
-{
-    (void)state;
-    build_t self;
-    put_if(&self, "", true);
-    build_ok(&self, NULL, 0);
-    assert_graph(&self, "  input %x: f32[2]\n  input %c: bool[]\n  const %y/else_branch/w: f32[2] = {5, 6}\n"
-                        "  %y/then_branch = Relu(%x) ; f32[2]\n"
-                        "  %y = Where(%c, %y/then_branch, %y/else_branch/w) ; f32[2]\n  output %y\n");
-    finish(&self);
-    put_if(&self, "1", true);
-    build_ok(&self, NULL, 0);
-    assert_int_equal(wf_graph_value(self.graph, self.graph->outputs.items[0])->type.rank, 1);
-    finish(&self);
-    put_if(&self, "", false);
-    assert_failure(&self, NULL, 0, WF_CODE_MODEL_UNSUPPORTED, "different shapes", "fix the value");
-    put_if(&self, "2", true);
-    assert_failure(&self, NULL, 0, WF_CODE_MODEL_INVALID, "not one boolean", "");
+    assert_failure(&self, NULL, 0, WF_CODE_MODEL_LIMIT, "nodes when functions are inlined", "");
 }
 
 /* ---- Failures ---- */
@@ -505,8 +442,6 @@ int main(void)
         cmocka_unit_test(names_are_kept),
         cmocka_unit_test(functions_are_inlined),
         cmocka_unit_test(inlining_is_bounded),
-        cmocka_unit_test(a_known_condition_takes_its_branch),
-        cmocka_unit_test(an_unknown_condition_selects),
         cmocka_unit_test(failures_name_the_node),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -749,12 +749,17 @@ static void tensor_files_are_read(void **state)
     onnx_bytes_free(&bytes);
     onnx_put_text(&bytes, 1, "a sequence's name");
     write_file("t.pb", bytes.data, bytes.bytes);
-    wf_assert_fails(wf_onnx_read_tensor_file(path_of("t.pb"), &arena, &tensor, &name), MODEL_INVALID);
+    wf_assert_fails(wf_onnx_read_tensor_file(path_of("t.pb"), &arena, &tensor, &name), MODEL_UNSUPPORTED);
     onnx_bytes_free(&bytes);
     bytes = onnx_tensor("s", ONNX_STRING, "1");
     onnx_put_text(&bytes, 6, "text");
     write_file("t.pb", bytes.data, bytes.bytes);
     wf_assert_fails(wf_onnx_read_tensor_file(path_of("t.pb"), &arena, &tensor, &name), MODEL_UNSUPPORTED);
+    onnx_bytes_free(&bytes);
+    bytes = onnx_tensor("s", ONNX_INT32, "1000000000000"); /* no memory is asked for what cannot be there */
+    onnx_put_int(&bytes, 5, 1);
+    write_file("t.pb", bytes.data, bytes.bytes);
+    wf_assert_fails(wf_onnx_read_tensor_file(path_of("t.pb"), &arena, &tensor, &name), MODEL_INVALID);
     wf_assert_fails(wf_onnx_read_tensor_file(path_of("none.pb"), &arena, &tensor, &name), FILE_MISSING);
     wf_arena_deinit(&arena);
     onnx_bytes_free(&bytes);

@@ -484,6 +484,132 @@ static void microsoft(void **state)
     RUN(examples)
 }
 
+static void functions(void **state)
+{
+    (void)state;
+    const double l3 = log(3.0);
+    const example_t examples[] = {
+        {17, "HannWindow", "", {{ONNX_INT64, "", {4}}}, NULL, {0, "4", {0, 0.5, 1, 0.5}}},
+        {17, "HannWindow", "periodic:i=0", {{ONNX_INT64, "", {3}}}, NULL, {0, "3", {0, 1, 0}}},
+        {17, "HammingWindow", "", {{ONNX_INT64, "", {2}}}, NULL, {0, "2", {4.0 / 46, 1}}},
+        {17, "BlackmanWindow", "", {{ONNX_INT64, "", {2}}}, NULL, {0, "2", {0, 1}}},
+        {18,
+         "CenterCropPad",
+         "",
+         {{0, "5", {1, 2, 3, 4, 5}}, {ONNX_INT64, "1", {2}}},
+         NULL,
+         {0, "2", {2, 3}}},
+        {18,
+         "CenterCropPad",
+         "axes:is=-1",
+         {{0, "1,3", {1, 2, 3}}, {ONNX_INT64, "1", {6}}},
+         NULL,
+         {0, "1,6", {0, 1, 2, 3, 0, 0}}},
+        {18,
+         "CenterCropPad",
+         "",
+         {{0, "2,2", {1, 2, 3, 4}}, {ONNX_INT64, "2", {1, 3}}},
+         NULL,
+         {0, "1,3", {1, 2, 0}}},
+        /* two halves, or neighbours, are turned */
+        {23,
+         "RotaryEmbedding",
+         "",
+         {{0, "1,1,1,4", {1, 2, 3, 4}}, {0, "1,1,2", {0, 1}}, {0, "1,1,2", {1, 0}}},
+         NULL,
+         {0, "1,1,1,4", {-3, 2, 1, 4}}},
+        {23,
+         "RotaryEmbedding",
+         "interleaved:i=1",
+         {{0, "1,1,1,4", {1, 2, 3, 4}}, {0, "1,1,2", {0, 1}}, {0, "1,1,2", {1, 0}}},
+         NULL,
+         {0, "1,1,1,4", {-2, 1, 3, 4}}},
+        {23,
+         "RotaryEmbedding",
+         "num_heads:i=2 rotary_embedding_dim:i=2",
+         {{0, "1,1,6", {1, 2, 3, 4, 5, 6}}, {0, "2,1", {9, 0}}, {0, "2,1", {9, 1}}, {ONNX_INT64, "1,1", {1}}},
+         NULL,
+         {0, "1,1,6", {-2, 1, 3, -5, 4, 6}}},
+        {13,
+         "NegativeLogLikelihoodLoss",
+         "",
+         {{0, "2,3", {1, 2, 3, 4, 5, 6}}, {ONNX_INT64, "2", {2, 0}}},
+         NULL,
+         {0, "", {-3.5}}},
+        {13,
+         "NegativeLogLikelihoodLoss",
+         "reduction:s=none",
+         {{0, "2,3", {1, 2, 3, 4, 5, 6}}, {ONNX_INT64, "2", {2, 0}}, {0, "3", {10, 1, 2}}},
+         NULL,
+         {0, "2", {-6, -40}}},
+        {13,
+         "NegativeLogLikelihoodLoss",
+         "",
+         {{0, "2,3", {1, 2, 3, 4, 5, 6}}, {ONNX_INT64, "2", {2, 0}}, {0, "3", {10, 1, 2}}},
+         NULL,
+         {0, "", {-46.0 / 12}}},
+        {13,
+         "NegativeLogLikelihoodLoss",
+         "ignore_index:i=-7",
+         {{0, "2,3", {1, 2, 3, 4, 5, 6}}, {ONNX_INT64, "2", {2, -7}}},
+         NULL,
+         {0, "", {-3}}},
+        {13,
+         "SoftmaxCrossEntropyLoss",
+         "reduction:s=sum",
+         {{0, "1,2", {0, l3}}, {ONNX_INT64, "1", {1}}},
+         NULL,
+         {0, "", {-log(0.75)}}},
+        {13,
+         "SoftmaxCrossEntropyLoss",
+         "",
+         {{0, "1,2", {0, l3}}, {ONNX_INT64, "1", {1}}},
+         "loss,y",
+         {0, "1,2", {log(0.25), log(0.75)}}},
+    };
+    RUN(examples)
+}
+
+/* Scores of 0 and ln 3 weigh 1/4 and 3/4. */
+static void attention(void **state)
+{
+    (void)state;
+    const double l3 = log(3.0);
+    const operand_t k = {0, "1,1,2,1", {0, l3}}, v = {0, "1,1,2,1", {10, 30}}, q = {0, "1,1,1,1", {1}};
+    const example_t examples[] = {
+        {23, "Attention", "", {q, k, v}, NULL, {0, "1,1,1,1", {25}}},
+        {23, "Attention", "scale:f=0", {q, k, v}, NULL, {0, "1,1,1,1", {20}}},
+        {23, "Attention", "", {q, k, v, {0, "1,2", {l3, 0}}}, NULL, {0, "1,1,1,1", {20}}},
+        {23, "Attention", "", {q, k, v, {0, "1,2", {0, -INFINITY}}}, NULL, {0, "1,1,1,1", {10}}},
+        {23, "Attention", "", {q, k, v, {0, "1,2", {-INFINITY, -INFINITY}}}, NULL, {0, "1,1,1,1", {0}}},
+        {23, "Attention", "is_causal:i=1", {{0, "1,1,2,1", {1, 1}}, k, v}, NULL, {0, "1,1,2,1", {10, 25}}},
+        {25,
+         "Attention",
+         "left_window_size:i=0 right_window_size:i=0",
+         {{0, "1,1,2,1", {1, 1}}, k, v},
+         NULL,
+         {0, "1,1,2,1", {10, 30}}},
+        /* one key head serves both query heads */
+        {23, "Attention", "", {{0, "1,2,1,1", {1, 0}}, k, v}, NULL, {0, "1,2,1,1", {25, 20}}},
+        /* heads inside the last dim */
+        {23,
+         "Attention",
+         "q_num_heads:i=2 kv_num_heads:i=2",
+         {{0, "1,1,2", {1, 0}}, {0, "1,2,2", {0, 5, l3, 5}}, {0, "1,2,2", {10, 1, 30, 3}}},
+         NULL,
+         {0, "1,1,2", {25, 2}}},
+        {23, "Attention", "", {q, k, v}, "out,,,y", {0, "1,1,1,2", {0, l3}}},
+        {23, "Attention", "qk_matmul_output_mode:i=3", {q, k, v}, "out,,,y", {0, "1,1,1,2", {0.25, 0.75}}},
+        {23,
+         "Attention",
+         "softcap:f=2 qk_matmul_output_mode:i=1",
+         {q, k, v},
+         "out,,,y",
+         {0, "1,1,1,2", {0, 2 * tanh(l3 / 2)}}},
+    };
+    RUN(examples)
+}
+
 /* Convolutions are not computed while importing: the nodes are looked at. */
 static void a_fused_convolution_is_taken_apart(void **state)
 {
@@ -652,6 +778,8 @@ int main(void)
         cmocka_unit_test(normalisation),
         cmocka_unit_test(movement),
         cmocka_unit_test(resize),
+        cmocka_unit_test(functions),
+        cmocka_unit_test(attention),
         cmocka_unit_test(microsoft),
         cmocka_unit_test(a_fused_convolution_is_taken_apart),
         cmocka_unit_test(constants),

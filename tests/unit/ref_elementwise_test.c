@@ -62,8 +62,7 @@ static void arithmetic(void **state)
     static const wf_ref_case_t cases[] = {
         {"Add", "f32[2,3]=1.. f32[3]=10,20,30", "", "f32[2,3]=11,22,33,14,25,36"},
         {"Add", "f32[2,1]=1,2 f32[1,3]=10,20,30", "", "f32[2,3]=11,21,31,12,22,32"},
-        {"Add", "i32[2,1,2]=1,2,3,4 i32[3,1]=10,20,30", "",
-         "i32[2,3,2]=11,12,21,22,31,32,13,14,23,24,33,34"},
+        {"Add", "i32[2,1,2]=1,2,3,4 i32[3,1]=10,20,30", "", "i32[2,3,2]=11,12,21,22,31,32,13,14,23,24,33,34"},
         {"Add", "u8[1]=255 u8[1]=2", "", "u8[1]=1"},
         {"Sub", "i8[1]=-128 i8[1]=1", "", "i8[1]=127"},
         {"Mul", "i64[1]=9223372036854775807 i64[1]=2", "", "i64[1]=-2"},
@@ -131,7 +130,8 @@ static void logic_and_bits(void **state)
     wf_ref_cases_run(cases, WF_COUNT_OF(cases));
 }
 
-/* ONNX numbers: f32 1, u8 2, i8 3, i32 6, i64 7, bool 9, f16 10, u64 13, bf16 16, f8e4m3fn 17, f8e5m2 19, u4 21, i4 22. */
+/* ONNX numbers: f32 1, u8 2, i8 3, i32 6, i64 7, bool 9, f16 10, u64 13, bf16 16, f8e4m3fn 17, f8e5m2 19, u4
+ * 21, i4 22. */
 static void casts(void **state)
 {
     (void)state;
@@ -161,14 +161,17 @@ static void casts(void **state)
     wf_ref_cases_run(cases, WF_COUNT_OF(cases));
 }
 
-/* The same small numbers through every type: one loop serves a class, but each type has its own load and store. */
+/* The same small numbers through every type: one loop serves a class, but each type has its own load and
+ * store. */
 static void every_type(void **state)
 {
     (void)state;
-    static const char *const dtypes[] = {"f32", "f64", "f16", "bf16", "i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64"};
+    static const char *const dtypes[] = {"f32", "f64", "f16", "bf16", "i8",  "i16",
+                                         "i32", "i64", "u8",  "u16",  "u32", "u64"};
     static const struct {
         const char *op, *want;
-    } rows[] = {{"Add", "7,10,13"}, {"Sub", "1,2,3"}, {"Mul", "12,24,40"}, {"Max", "4,6,8"}, {"Min", "3,4,5"}};
+    } rows[] = {
+        {"Add", "7,10,13"}, {"Sub", "1,2,3"}, {"Mul", "12,24,40"}, {"Max", "4,6,8"}, {"Min", "3,4,5"}};
     char inputs[100], want[100];
     for (size_t d = 0; d < WF_COUNT_OF(dtypes); d++) {
         for (size_t r = 0; r < WF_COUNT_OF(rows); r++) {

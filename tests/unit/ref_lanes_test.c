@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Loads and stores of every element type. The oracle for small floats is their definition: a code's value by ldexp, a
- * value's code as the nearest one. */
+/* Loads and stores of every element type. The oracle for small floats is their definition: a code's value by
+ * ldexp, a value's code as the nearest one. */
 #include <math.h>
 #include <string.h>
 
@@ -25,7 +25,8 @@ static double value_of(const struct format *f, uint32_t code)
     uint32_t exponent = code >> f->mantissa_bits & ((1u << f->exponent_bits) - 1u);
     double mantissa = (double)(code & ((1u << f->mantissa_bits) - 1u));
     double value = exponent == 0 ? ldexp(mantissa, 1 - f->bias - f->mantissa_bits)
-                                 : ldexp(ldexp(1, f->mantissa_bits) + mantissa, (int)exponent - f->bias - f->mantissa_bits);
+                                 : ldexp(ldexp(1, f->mantissa_bits) + mantissa,
+                                         (int)exponent - f->bias - f->mantissa_bits);
     return code >> (f->exponent_bits + f->mantissa_bits) & 1 ? -value : value;
 }
 
@@ -45,7 +46,8 @@ static void finite_codes_are_their_values(void **state)
         for (uint32_t code = 0; code <= f->max_code; code++) {
             for (uint32_t minus = 0; minus < 2; minus++) {
                 uint32_t signed_code = code | (minus != 0 ? sign : 0);
-                if (minus != 0 && code == 0 && (f->dtype == WF_DTYPE_F8E4M3FNUZ || f->dtype == WF_DTYPE_F8E5M2FNUZ)) {
+                if (minus != 0 && code == 0 &&
+                    (f->dtype == WF_DTYPE_F8E4M3FNUZ || f->dtype == WF_DTYPE_F8E5M2FNUZ)) {
                     assert_true(isnan(wf_lane_load(f->dtype, &signed_code, 0).f));
                     continue;
                 }
@@ -82,9 +84,9 @@ static void stores_take_the_nearest_code(void **state)
 static void nan_stays_nan(void **state)
 {
     (void)state;
-    static const wf_dtype_t dtypes[] = {WF_DTYPE_F16,    WF_DTYPE_BF16,       WF_DTYPE_F8E4M3FN, WF_DTYPE_F8E4M3FNUZ,
-                                        WF_DTYPE_F8E5M2, WF_DTYPE_F8E5M2FNUZ, WF_DTYPE_F8E8M0,   WF_DTYPE_F32,
-                                        WF_DTYPE_F64};
+    static const wf_dtype_t dtypes[] = {WF_DTYPE_F16,        WF_DTYPE_BF16,   WF_DTYPE_F8E4M3FN,
+                                        WF_DTYPE_F8E4M3FNUZ, WF_DTYPE_F8E5M2, WF_DTYPE_F8E5M2FNUZ,
+                                        WF_DTYPE_F8E8M0,     WF_DTYPE_F32,    WF_DTYPE_F64};
     for (size_t i = 0; i < sizeof dtypes / sizeof dtypes[0]; i++) {
         uint64_t code = 0;
         wf_lane_store(dtypes[i], &code, 0, (wf_lane_t){.f = NAN});
@@ -100,10 +102,17 @@ static void integers_keep_their_low_bits(void **state)
         wf_dtype_t dtype;
         int64_t value, stored;
     } rows[] = {
-        {WF_DTYPE_I8, 200, -56},    {WF_DTYPE_U8, -1, 255},      {WF_DTYPE_I16, 40000, -25536},
-        {WF_DTYPE_U16, -2, 65534},  {WF_DTYPE_I32, INT64_C(1) << 31, INT32_MIN},
-        {WF_DTYPE_I4, 9, -7},       {WF_DTYPE_U4, 18, 2},        {WF_DTYPE_I2, 2, -2},
-        {WF_DTYPE_U2, 7, 3},        {WF_DTYPE_BOOL, 256, 1},     {WF_DTYPE_I64, INT64_MIN, INT64_MIN},
+        {WF_DTYPE_I8, 200, -56},
+        {WF_DTYPE_U8, -1, 255},
+        {WF_DTYPE_I16, 40000, -25536},
+        {WF_DTYPE_U16, -2, 65534},
+        {WF_DTYPE_I32, INT64_C(1) << 31, INT32_MIN},
+        {WF_DTYPE_I4, 9, -7},
+        {WF_DTYPE_U4, 18, 2},
+        {WF_DTYPE_I2, 2, -2},
+        {WF_DTYPE_U2, 7, 3},
+        {WF_DTYPE_BOOL, 256, 1},
+        {WF_DTYPE_I64, INT64_MIN, INT64_MIN},
         {WF_DTYPE_U32, -1, UINT32_MAX},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
@@ -123,20 +132,28 @@ static void casts_of_small_floats(void **state)
         double value;
         uint8_t code;
     } rows[] = {
-        {WF_DTYPE_F8E5M2, false, WF_CAST_UP, 1e6, 0x7c},       {WF_DTYPE_F8E5M2, true, WF_CAST_UP, 1e6, 0x7b},
-        {WF_DTYPE_F8E5M2, false, WF_CAST_UP, -INFINITY, 0xfc}, {WF_DTYPE_F8E4M3FN, false, WF_CAST_UP, 1e6, 0x7f},
-        {WF_DTYPE_F8E4M3FN, true, WF_CAST_UP, 1e6, 0x7e},      {WF_DTYPE_F8E4M3FNUZ, false, WF_CAST_UP, 1e6, 0x80},
-        {WF_DTYPE_F8E4M3FNUZ, true, WF_CAST_UP, -0.0, 0},      {WF_DTYPE_F8E8M0, true, WF_CAST_UP, 3, 129},
-        {WF_DTYPE_F8E8M0, true, WF_CAST_DOWN, 3, 128},         {WF_DTYPE_F8E8M0, true, WF_CAST_NEAREST, 3, 129},
-        {WF_DTYPE_F8E8M0, true, WF_CAST_NEAREST, 2.9, 128},    {WF_DTYPE_F8E8M0, true, WF_CAST_UP, 4, 129},
-        {WF_DTYPE_F8E8M0, true, WF_CAST_UP, 0, 0},             {WF_DTYPE_F8E8M0, false, WF_CAST_NEAREST, 0, 0xff},
-        {WF_DTYPE_F8E8M0, true, WF_CAST_UP, INFINITY, 0xfe},   {WF_DTYPE_F8E8M0, false, WF_CAST_UP, NAN, 0xff},
+        {WF_DTYPE_F8E5M2, false, WF_CAST_UP, 1e6, 0x7c},
+        {WF_DTYPE_F8E5M2, true, WF_CAST_UP, 1e6, 0x7b},
+        {WF_DTYPE_F8E5M2, false, WF_CAST_UP, -INFINITY, 0xfc},
+        {WF_DTYPE_F8E4M3FN, false, WF_CAST_UP, 1e6, 0x7f},
+        {WF_DTYPE_F8E4M3FN, true, WF_CAST_UP, 1e6, 0x7e},
+        {WF_DTYPE_F8E4M3FNUZ, false, WF_CAST_UP, 1e6, 0x80},
+        {WF_DTYPE_F8E4M3FNUZ, true, WF_CAST_UP, -0.0, 0},
+        {WF_DTYPE_F8E8M0, true, WF_CAST_UP, 3, 129},
+        {WF_DTYPE_F8E8M0, true, WF_CAST_DOWN, 3, 128},
+        {WF_DTYPE_F8E8M0, true, WF_CAST_NEAREST, 3, 129},
+        {WF_DTYPE_F8E8M0, true, WF_CAST_NEAREST, 2.9, 128},
+        {WF_DTYPE_F8E8M0, true, WF_CAST_UP, 4, 129},
+        {WF_DTYPE_F8E8M0, true, WF_CAST_UP, 0, 0},
+        {WF_DTYPE_F8E8M0, false, WF_CAST_NEAREST, 0, 0xff},
+        {WF_DTYPE_F8E8M0, true, WF_CAST_UP, INFINITY, 0xfe},
+        {WF_DTYPE_F8E8M0, false, WF_CAST_UP, NAN, 0xff},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         uint8_t code = 0;
         wf_lane_t lane = {.f = rows[i].value};
-        wf_lanes_store_cast(WF_LANE_F, rows[i].dtype, (wf_cast_mode_t){rows[i].saturate, rows[i].round}, &code, 0, 1,
-                            &lane);
+        wf_lanes_store_cast(WF_LANE_F, rows[i].dtype, (wf_cast_mode_t){rows[i].saturate, rows[i].round},
+                            &code, 0, 1, &lane);
         assert_int_equal(code, rows[i].code);
     }
 }
@@ -167,8 +184,8 @@ static void classes(void **state)
     for (unsigned d = 0; d < WF_DTYPE_COUNT; d++) {
         wf_lane_class_t lane_class = wf_lane_class((wf_dtype_t)d);
         char letter = wf_dtype_name((wf_dtype_t)d)[0];
-        wf_lane_class_t want = letter == 'f'   ? WF_LANE_F
-                               : letter == 'i' ? WF_LANE_I
+        wf_lane_class_t want = letter == 'f'                    ? WF_LANE_F
+                               : letter == 'i'                  ? WF_LANE_I
                                : letter == 'u' || letter == 'b' ? WF_LANE_U
                                                                 : WF_LANE_NONE;
         assert_int_equal(lane_class, d == WF_DTYPE_BF16 ? WF_LANE_F : want);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Products, convolutions and their quantised forms in the reference: small enough to be worked out by hand. */
+/* Products, convolutions and their quantised forms in the reference: small enough to be worked out by hand.
+ */
 #include "base/compiler.h"
 #include "support/cmocka_all.h"
 #include "support/ref_case.h"
@@ -80,11 +81,12 @@ static void quantised(void **state)
         {"ConvInteger", "u8[1,1,3]=2,3,4 u8[1,1,2]=1 u8[]=1", "pads=1,0", "i32[1,1,3]=1,3,5"},
         {"ConvInteger", "u8[1,1,2]=5,6 i8[2,1,1]=3,3 u8[]=1 i8[2]=1,2", "", "i32[1,2,2]=8,10,4,5"},
         /* (2*3 + 1) * 0.5 = 3.5 and (2*3 + 3) * 0.5 = 4.5: both to 4, plus 10 */
-        {"QLinearMatMul",
-         "u8[2,2]=2,1,2,3 f32[]=0.5 u8[]=0 u8[2,1]=3,1 f32[]=1 u8[]=0 f32[]=1 u8[]=10", "", "u8[2,1]=14,14"},
+        {"QLinearMatMul", "u8[2,2]=2,1,2,3 f32[]=0.5 u8[]=0 u8[2,1]=3,1 f32[]=1 u8[]=0 f32[]=1 u8[]=10", "",
+         "u8[2,1]=14,14"},
         {"QLinearMatMul", "u8[1,1]=255 f32[]=1 u8[]=0 i8[1,1]=-128 f32[]=1 i8[]=0 f32[]=1 i8[]=5", "",
          "i8[1,1]=-128"},
-        {"QLinearMatMul", "u8[2,1]=4,4 f32[2]=1,2 u8[2]=0,2 u8[1,2]=3,3 f32[2]=1,0.5 u8[2]=0,1 f32[]=1 u8[]=0", "",
+        {"QLinearMatMul",
+         "u8[2,1]=4,4 f32[2]=1,2 u8[2]=0,2 u8[1,2]=3,3 f32[2]=1,0.5 u8[2]=0,1 f32[]=1 u8[]=0", "",
          "u8[2,2]=12,4,12,4"},
         {"QLinearConv",
          "u8[1,1,2]=3,5 f32[]=0.5 u8[]=1 i8[2,1,1]=2,-4 f32[2]=1,2 i8[2]=0,0 f32[]=1 u8[]=10 i32[2]=1,-2", "",
@@ -115,7 +117,8 @@ static void ours(void **state)
          "scale=1 k_perm=0,1,3,2", "f32[1,1,1,1]=7"},
         {"w:AddLayerNormalization", "f32[1,2]=1,2 f32[1,2]=0,1 f32[2]=1,2 f32[2]=10,20", "epsilon=0",
          "f32[1,2]=9,22 f32[1,2]=1,3"},
-        {"w:AddLayerNormalization", "f32[2,2]=1,3,5,9 f32[2]=1,1 f32[2]=1,1", "epsilon=0", "f32[2,2]=-1,1,-1,1 _"},
+        {"w:AddLayerNormalization", "f32[2,2]=1,3,5,9 f32[2]=1,1 f32[2]=1,1", "epsilon=0",
+         "f32[2,2]=-1,1,-1,1 _"},
         /* means 2 and 6; relu(1 * 2 + 0 * 6 - 1) = 1; gates sigmoid(0 * 1 + 0) and sigmoid(0 * 1 + log 3) */
         {"w:SqueezeExcite", "f32[1,2,2]=1,3,4,8 f32[1,2]=1,0 f32[1]=-1 f32[2,1]=0,0 f32[2]=0,1.0986123", "",
          "f32[1,2,2]=0.5,1.5,3,6"},

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Movement, indexing, generation, resizing, quantisation and recurrence of the reference: values from the operator texts
- * or worked out by hand. */
+/* Movement, indexing, generation, resizing, quantisation and recurrence of the reference: values from the
+ * operator texts or worked out by hand. */
 #include "base/compiler.h"
 #include "support/cmocka_all.h"
 #include "support/ref_case.h"
@@ -26,7 +26,8 @@ static void movement(void **state)
         {"Split", "f32[2,3]=1..", "axis=1 num_outputs=2", "f32[2,2]=1,2,4,5 f32[2,1]=3,6"},
         {"Split", "f32[4]=1..", "num_outputs=2", "_ f32[2]=3.."},
         {"Slice", "f32[2,4]=1.. i64[2]=0,1 i64[2]=1,3", "", "f32[1,2]=2,3"},
-        {"Slice", "f32[4]=1.. i64[1]=-1 i64[1]=-9223372036854775808 i64[1]=0 i64[1]=-1", "", "f32[4]=4,3,2,1"},
+        {"Slice", "f32[4]=1.. i64[1]=-1 i64[1]=-9223372036854775808 i64[1]=0 i64[1]=-1", "",
+         "f32[4]=4,3,2,1"},
         {"Slice", "f32[5]=1..", "starts=1 ends=2147483647 axes=0 steps=2", "f32[2]=2,4"},
         {"Slice", "f32[5]=1..", "starts=3 ends=1", "f32[0]="},
         {"Slice", "f32[3]=1..", "starts=0 ends=3 steps=9223372036854775807", "f32[1]=1"},
@@ -121,10 +122,10 @@ static void resizing(void **state)
          "f32[4]=0,1,2,3"},
         {"Resize", "f32[2]=0,4 _ _ i64[1]=4", "mode=linear coordinate_transformation_mode=asymmetric",
          "f32[4]=0,2,4,4"},
-        {"Resize", "f32[3]=1,5,9 _ _ i64[1]=1", "mode=linear coordinate_transformation_mode=pytorch_half_pixel",
-         "f32[1]=1"},
-        {"Resize", "f32[5]=1.. _ f32[1]=0.5", "mode=linear coordinate_transformation_mode=half_pixel_symmetric",
-         "f32[2]=2,4"},
+        {"Resize", "f32[3]=1,5,9 _ _ i64[1]=1",
+         "mode=linear coordinate_transformation_mode=pytorch_half_pixel", "f32[1]=1"},
+        {"Resize", "f32[5]=1.. _ f32[1]=0.5",
+         "mode=linear coordinate_transformation_mode=half_pixel_symmetric", "f32[2]=2,4"},
         /* x at 0.5, 1.5, 2.5, 3.5 of [0, 3]; outside is 9 */
         {"Resize", "f32[4]=0,1,2,3 f32[2]=0.5,1.5 _ i64[1]=3",
          "mode=linear coordinate_transformation_mode=tf_crop_and_resize extrapolation_value=9",
@@ -174,7 +175,8 @@ static void quantisation(void **state)
     wf_ref_cases_run(cases, WF_COUNT_OF(cases));
 }
 
-/* One hidden unit, weights chosen so that every step can be followed; Affine with alpha 1 and beta 0 is the identity. */
+/* One hidden unit, weights chosen so that every step can be followed; Affine with alpha 1 and beta 0 is the
+ * identity. */
 static void recurrence(void **state)
 {
     (void)state;
@@ -184,11 +186,12 @@ static void recurrence(void **state)
         {"RNN", "f32[3,1,1]=1,2,3 f32[1,1,1]=1 f32[1,1,1]=2", "activations=Affine direction=reverse",
          "f32[3,1,1,1]=17,8,3 f32[1,1,1]=17"},
         {"RNN", "f32[2,1,1]=1,2 f32[2,1,1]=1,10 f32[2,1,1]=1 f32[2,2]=0.5,0.25,0,0 _ f32[2,1,1]=4,0",
-         "activations=Affine,Affine direction=bidirectional", "f32[2,2,1,1]=5.75,30,8.5,20 f32[2,1,1]=8.5,30"},
+         "activations=Affine,Affine direction=bidirectional",
+         "f32[2,2,1,1]=5.75,30,8.5,20 f32[2,1,1]=8.5,30"},
         {"RNN", "f32[2,2,1]=1,2,3,4 f32[1,1,1]=1 f32[1,1,1]=1 _ i32[2]=2,1", "activations=Affine",
          "f32[2,1,2,1]=1,2,4,0 f32[1,2,1]=4,2"},
-        {"RNN", "f32[2,2,1]=1,2,3,4 f32[1,1,1]=1 f32[1,1,1]=1 _ i32[2]=2,1", "activations=Affine direction=reverse",
-         "f32[2,1,2,1]=4,2,3,0 f32[1,2,1]=4,2"},
+        {"RNN", "f32[2,2,1]=1,2,3,4 f32[1,1,1]=1 f32[1,1,1]=1 _ i32[2]=2,1",
+         "activations=Affine direction=reverse", "f32[2,1,2,1]=4,2,3,0 f32[1,2,1]=4,2"},
         {"RNN", "f32[1,2,1]=1,2 f32[1,1,1]=1 f32[1,1,1]=1", "activations=Affine layout=1",
          "f32[1,2,1,1]=1,3 f32[1,1,1]=3"},
         {"RNN", "f32[1,1,1]=5 f32[1,1,1]=1 f32[1,1,1]=1", "activations=Affine clip=2", "f32[1,1,1,1]=2 _"},
@@ -198,8 +201,8 @@ static void recurrence(void **state)
         {"RNN", "f32[1,1,1]=2 f32[1,1,1]=1 f32[1,1,1]=1", "", "f32[1,1,1,1]=0.96402758 _"},
         {"RNN", "f32[1,1,1]=2 f32[1,1,1]=1 f32[1,1,1]=1 _ i32[1]=2", "", "!sequence length 2 of row 0"},
         /* z = 0.5 + x, r = 2, h~ = x + r h: h = (1 - z) h~ + z h */
-        {"GRU", "f32[2,1,1]=1,2 f32[1,3,1]=1,0,1 f32[1,3,1]=0,0,1 f32[1,6]=0.5,2,0,0,0,0", "activations=Affine,Affine",
-         "f32[2,1,1,1]=-0.5,-2.75 f32[1,1,1]=-2.75"},
+        {"GRU", "f32[2,1,1]=1,2 f32[1,3,1]=1,0,1 f32[1,3,1]=0,0,1 f32[1,6]=0.5,2,0,0,0,0",
+         "activations=Affine,Affine", "f32[2,1,1,1]=-0.5,-2.75 f32[1,1,1]=-2.75"},
         /* linear before reset: h~ = x + r (h + 3) */
         {"GRU", "f32[1,1,1]=1 f32[1,3,1]=0,0,1 f32[1,3,1]=0,0,1 f32[1,6]=0.5,2,0,0,0,3 _ f32[1,1,1]=4",
          "activations=Affine,Affine linear_before_reset=1", "f32[1,1,1,1]=9.5 _"},
@@ -214,7 +217,8 @@ static void recurrence(void **state)
         /* peepholes i 1, o 10, f 2 on c = 3: i = 3, f = 6, c~ = 1: c = 21; o = 210; h = 4410 */
         {"LSTM", "f32[1,1,1]=1 f32[1,4,1]=0,0,0,1 f32[1,4,1]=0 _ _ _ f32[1,1,1]=3 f32[1,3]=1,10,2",
          "activations=Affine,Affine,Affine", "f32[1,1,1,1]=4410 _ f32[1,1,1]=21"},
-        {"LSTM", "f32[1,1,1]=0 f32[1,4,1]=0 f32[1,4,1]=0 _ _ _ f32[1,1,1]=2", "", "_ f32[1,1,1]=0.38079708 f32[1,1,1]=1"},
+        {"LSTM", "f32[1,1,1]=0 f32[1,4,1]=0 f32[1,4,1]=0 _ _ _ f32[1,1,1]=2", "",
+         "_ f32[1,1,1]=0.38079708 f32[1,1,1]=1"},
     };
     wf_ref_cases_run(cases, WF_COUNT_OF(cases));
 }

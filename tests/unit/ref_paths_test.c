@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The fast paths of the reference against its plain loops on random problems: bit for bit. And the table: every operator has
- * a kernel. */
+/* The fast paths of the reference against its plain loops on random problems: bit for bit. And the table:
+ * every operator has a kernel. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,12 +32,14 @@ static void add_input(problem_t *p, wf_dtype_t dtype, uint32_t rank, const int64
 }
 
 /* Appends " name=v,v,..": `count` numbers in [low, high]. */
-static void add_list(problem_t *p, wf_random_t *random, const char *name, uint32_t count, int64_t low, int64_t high)
+static void add_list(problem_t *p, wf_random_t *random, const char *name, uint32_t count, int64_t low,
+                     int64_t high)
 {
     size_t at = strlen(p->attrs);
     for (uint32_t k = 0; k < count; k++) {
         at += (size_t)snprintf(p->attrs + at, sizeof p->attrs - at, k == 0 ? "%s%s=%lld" : "%s%s,%lld",
-                               k == 0 && at > 0 ? " " : "", k == 0 ? name : "", (long long)between(random, low, high));
+                               k == 0 && at > 0 ? " " : "", k == 0 ? name : "",
+                               (long long)between(random, low, high));
     }
 }
 
@@ -45,14 +47,14 @@ static void make_conv(wf_random_t *random, problem_t *p)
 {
     bool transposed = wf_random_below(random, 2) != 0;
     uint32_t spatial = (uint32_t)between(random, 1, 3);
-    int64_t group = between(random, 1, 3), in = between(random, 1, 5), out = between(random, 1, 9);
+    int64_t group = between(random, 1, 3), in = between(random, 1, 4), out = between(random, 1, 7);
     int64_t x[5] = {between(random, 1, 2), group * in}, w[5] = {group * out, in}, bias[1] = {group * out};
     if (transposed) {
         w[0] = group * in;
         w[1] = out;
     }
     for (uint32_t d = 0; d < spatial; d++) {
-        x[2 + d] = between(random, 5, spatial == 1 ? 300 : 9);
+        x[2 + d] = between(random, 5, spatial == 1 ? 300 : spatial == 2 ? 9 : 6);
         w[2 + d] = between(random, 1, 3);
     }
     p->op = transposed ? "ConvTranspose" : "Conv";
@@ -82,9 +84,10 @@ static void make_conv_integer(wf_random_t *random, problem_t *p)
 
 static void make_matmul(wf_random_t *random, problem_t *p)
 {
-    static const wf_dtype_t dtypes[] = {WF_DTYPE_F32, WF_DTYPE_F64, WF_DTYPE_F16, WF_DTYPE_BF16, WF_DTYPE_I32, WF_DTYPE_U64};
+    static const wf_dtype_t dtypes[] = {WF_DTYPE_F32,  WF_DTYPE_F64, WF_DTYPE_F16,
+                                        WF_DTYPE_BF16, WF_DTYPE_I32, WF_DTYPE_U64};
     wf_dtype_t dtype = dtypes[wf_random_below(random, WF_COUNT_OF(dtypes))];
-    int64_t m = between(random, 1, 110), k = between(random, 0, 300), n = between(random, 1, 140);
+    int64_t m = between(random, 1, 110), k = between(random, 0, 270), n = between(random, 1, 140);
     p->op = "MatMul";
     add_input(p, dtype, 3, (const int64_t[]){between(random, 1, 2), m, k});
     add_input(p, dtype, 2, (const int64_t[]){k, n});
@@ -104,8 +107,9 @@ static void make_gemm(wf_random_t *random, problem_t *p)
 static void make_attention(wf_random_t *random, problem_t *p)
 {
     int64_t heads = between(random, 1, 3), s = between(random, 1, 120), t = between(random, 1, 150);
-    int64_t d = between(random, 1, 20), e = between(random, 1, 140);
+    int64_t d = between(random, 1, 9), e = between(random, 1, 4);
     p->op = "w:Attention";
+    e = wf_random_below(random, 8) == 0 ? 130 : e; /* more than one tile */
     (void)snprintf(p->attrs, sizeof p->attrs, "scale=0.3 q_perm=0,2,1,3 out_perm=0,2,1,3");
     add_input(p, WF_DTYPE_F32, 4, (const int64_t[]){1, s, heads, d});
     add_input(p, WF_DTYPE_F32, 4, (const int64_t[]){1, wf_random_below(random, 2) != 0 ? heads : 1, t, d});
@@ -130,22 +134,26 @@ static void make_pool(wf_random_t *random, problem_t *p)
 
 static void make_reduce(wf_random_t *random, problem_t *p)
 {
-    static const char *const ops[] = {"ReduceSum", "ReduceMean", "ReduceMax", "ReduceL2", "ReduceLogSumExp", "ReduceProd"};
+    static const char *const ops[] = {"ReduceSum", "ReduceMean",      "ReduceMax",
+                                      "ReduceL2",  "ReduceLogSumExp", "ReduceProd"};
     p->op = ops[wf_random_below(random, WF_COUNT_OF(ops))];
     add_list(p, random, "axes", 1, 0, 2);
-    add_input(p, WF_DTYPE_F32, 3, (const int64_t[]){between(random, 1, 40), between(random, 1, 40), between(random, 1, 400)});
+    add_input(p, WF_DTYPE_F32, 3,
+              (const int64_t[]){between(random, 1, 40), between(random, 1, 40), between(random, 1, 400)});
 }
 
 static void make_line(wf_random_t *random, problem_t *p)
 {
-    static const char *const ops[] = {"Softmax", "LogSoftmax", "Hardmax", "CumSum", "ArgMax", "LpNormalization", "TopK"};
+    static const char *const ops[] = {"Softmax", "LogSoftmax",      "Hardmax", "CumSum",
+                                      "ArgMax",  "LpNormalization", "TopK"};
     p->op = ops[wf_random_below(random, WF_COUNT_OF(ops))];
     add_list(p, random, "axis", 1, 0, 2);
     if (strcmp(p->op, "TopK") == 0) {
         add_list(p, random, "k", 1, 1, 5);
         p->output_count = 2;
     }
-    add_input(p, WF_DTYPE_F32, 3, (const int64_t[]){between(random, 5, 30), between(random, 5, 30), between(random, 5, 300)});
+    add_input(p, WF_DTYPE_F32, 3,
+              (const int64_t[]){between(random, 5, 30), between(random, 5, 30), between(random, 5, 300)});
 }
 
 static void make_normalization(wf_random_t *random, problem_t *p)
@@ -172,12 +180,16 @@ static void make_movement(wf_random_t *random, problem_t *p)
 {
     static const struct {
         const char *op, *attrs;
-    } rows[] = {{"Transpose", "perm=2,0,1"}, {"Tile", "repeats=2,1,3"}, {"Pad", "pads=1,2,3,0,1,2 mode=reflect"},
-                {"Slice", "starts=3,-1 ends=100,-100 axes=2,0 steps=2,-1"}, {"Expand", "shape=2,1,1,1"}};
+    } rows[] = {{"Transpose", "perm=2,0,1"},
+                {"Tile", "repeats=2,1,3"},
+                {"Pad", "pads=1,2,3,0,1,2 mode=reflect"},
+                {"Slice", "starts=3,-1 ends=100,-100 axes=2,0 steps=2,-1"},
+                {"Expand", "shape=2,1,1,1"}};
     size_t row = wf_random_below(random, WF_COUNT_OF(rows));
     p->op = rows[row].op;
     (void)snprintf(p->attrs, sizeof p->attrs, "%s", rows[row].attrs);
-    add_input(p, WF_DTYPE_F32, 3, (const int64_t[]){between(random, 4, 40), between(random, 4, 40), between(random, 4, 90)});
+    add_input(p, WF_DTYPE_F32, 3,
+              (const int64_t[]){between(random, 4, 40), between(random, 4, 40), between(random, 4, 90)});
 }
 
 static void make_recurrent(wf_random_t *random, problem_t *p)
@@ -197,12 +209,14 @@ static void make_recurrent(wf_random_t *random, problem_t *p)
 
 static void make_resize(wf_random_t *random, problem_t *p)
 {
-    static const char *const modes[] = {"nearest", "linear", "cubic", "linear antialias=1", "cubic antialias=1"};
+    static const char *const modes[] = {"nearest", "linear", "cubic", "linear antialias=1",
+                                        "cubic antialias=1"};
     p->op = "Resize";
     (void)snprintf(p->attrs, sizeof p->attrs, "mode=%s", modes[wf_random_below(random, WF_COUNT_OF(modes))]);
-    add_list(p, random, "sizes", 4, 3, 60);
+    add_list(p, random, "axes", 1, 2, 2);
+    add_list(p, random, "sizes", 1, 3, 60);
     add_list(p, random, "exclude_outside", 1, 0, 1);
-    add_input(p, WF_DTYPE_F32, 4, (const int64_t[]){3, 3, between(random, 1, 40), between(random, 1, 40)});
+    add_input(p, WF_DTYPE_F32, 4, (const int64_t[]){2, 3, between(random, 1, 40), between(random, 1, 20)});
 }
 
 static void fill(wf_random_t *random, const wf_tensor_t *tensor)
@@ -237,9 +251,10 @@ static void check(wf_random_t *random, const problem_t *p)
     wf_assert_ok(wf_ref_case_call(op, &attrs, p->input_count, inputs, outputs, plain, WF_REF_PLAIN));
     for (int path = WF_REF_INLINE; path < WF_REF_PATHS; path++) {
         fast[0].data = fast[1].data = &arena;
-        wf_assert_ok(wf_ref_case_call(op, &attrs, p->input_count, inputs, outputs, fast, (wf_ref_path_t)path));
+        wf_assert_ok(
+            wf_ref_case_call(op, &attrs, p->input_count, inputs, outputs, fast, (wf_ref_path_t)path));
         for (size_t o = 0; o < outputs; o++) {
-            if (memcmp(plain[o].data, fast[o].data, (size_t)wf_type_bytes(&plain[o].type)) != 0) {
+            if (!wf_ref_case_same(&plain[o], &fast[o])) {
                 print_error("%s{%s}: output %zu differs\n", p->op, p->attrs, o);
                 fail();
             }
@@ -258,9 +273,9 @@ static void fast_paths_equal_plain_loops(void **state)
         void (*make)(wf_random_t *random, problem_t *p);
         int count;
     } families[] = {
-        {make_conv, 120},   {make_conv_integer, 20}, {make_matmul, 40},      {make_gemm, 30},
-        {make_attention, 30}, {make_pool, 30},       {make_reduce, 40},      {make_line, 50},
-        {make_normalization, 30}, {make_elementwise, 40}, {make_movement, 40}, {make_recurrent, 30},
+        {make_conv, 60},          {make_conv_integer, 12}, {make_matmul, 24},   {make_gemm, 16},
+        {make_attention, 16},     {make_pool, 30},         {make_reduce, 40},   {make_line, 50},
+        {make_normalization, 30}, {make_elementwise, 40},  {make_movement, 40}, {make_recurrent, 30},
         {make_resize, 30},
     };
     wf_random_t random = wf_random_start("fast_paths_equal_plain_loops", 20261130);
@@ -313,7 +328,8 @@ static void scratch_that_does_not_fit(void **state)
     (void)state;
     wf_tensor_t x = {.type = {WF_DTYPE_F32, 1, {INT64_MAX}}}, out[2] = {{.type = {0}}, {.type = {0}}};
     wf_attrs_t attrs = {0};
-    wf_ref_call_t call = {.op = WF_OP_TOP_K, .attrs = &attrs, .input_count = 1, .inputs = &x, .output_count = 2};
+    wf_ref_call_t call = {
+        .op = WF_OP_TOP_K, .attrs = &attrs, .input_count = 1, .inputs = &x, .output_count = 2};
     call.outputs = out;
     size_t bytes;
     wf_assert_fails(wf_ref_scratch_bytes(&call, &bytes), INTERNAL);

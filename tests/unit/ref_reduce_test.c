@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reductions, lines along an axis, normalisations and pools of the reference, worked out by hand from the operator
- * texts. */
+/* Reductions, lines along an axis, normalisations and pools of the reference, worked out by hand from the
+ * operator texts. */
 #include "base/compiler.h"
 #include "support/cmocka_all.h"
 #include "support/ref_case.h"
@@ -85,9 +85,11 @@ static void normalisations(void **state)
     static const wf_ref_case_t cases[] = {
         {"LayerNormalization", "f32[2,2]=1,3,5,9 f32[2]=1,2 f32[2]=0,1", "epsilon=0",
          "f32[2,2]=-1,3,-1,3 f32[2,1]=2,7 f32[2,1]=1,0.5"},
-        {"LayerNormalization", "f32[2,2]=1,3,5,7 f32[2,2]=1", "axis=0 epsilon=4", "f32[2,2]=-1,-0.33333333,0.33333333,1"},
+        {"LayerNormalization", "f32[2,2]=1,3,5,7 f32[2,2]=1", "axis=0 epsilon=4",
+         "f32[2,2]=-1,-0.33333333,0.33333333,1"},
         {"LayerNormalization", "f32[1,2]=1e8,1.00000016e8 f32[2]=1", "epsilon=0", "f32[1,2]=-1,1"},
-        {"LayerNormalization", "f16[1,2]=60000,60064 f16[2]=1", "epsilon=0", "f16[1,2]=-1,1 f32[1,1]=60032 _"},
+        {"LayerNormalization", "f16[1,2]=60000,60064 f16[2]=1", "epsilon=0",
+         "f16[1,2]=-1,1 f32[1,1]=60032 _"},
         {"RMSNormalization", "f32[1,2]=3,4 f32[2]=1,2", "epsilon=0", "f32[1,2]=0.84852814,2.2627417"},
         {"InstanceNormalization", "f32[1,2,2]=1,3,5,9 f32[2]=1,2 f32[2]=0,1", "epsilon=0",
          "f32[1,2,2]=-1,1,-1,3"},
@@ -109,18 +111,21 @@ static void pools(void **state)
     (void)state;
     static const wf_ref_case_t cases[] = {
         {"MaxPool", "f32[1,1,4]=1,5,3,4", "kernel_shape=2", "f32[1,1,3]=5,5,4 i64[1,1,3]=1,1,3"},
-        {"MaxPool", "f32[1,1,3]=-3,-1,-2", "kernel_shape=2 pads=1,1 strides=2", "f32[1,1,2]=-3,-1 i64[1,1,2]=0,1"},
+        {"MaxPool", "f32[1,1,3]=-3,-1,-2", "kernel_shape=2 pads=1,1 strides=2",
+         "f32[1,1,2]=-3,-1 i64[1,1,2]=0,1"},
         {"MaxPool", "f32[1,1,4]=1..", "kernel_shape=3 strides=2 ceil_mode=1", "f32[1,1,2]=3,4 _"},
         {"MaxPool", "f32[1,1,4]=1..", "kernel_shape=1 strides=2 pads=0,1 ceil_mode=1", "f32[1,1,2]=1,3 _"},
         {"MaxPool", "f32[1,1,5]=1,2,9,4,5", "kernel_shape=2 dilations=2", "f32[1,1,3]=9,4,9 _"},
         {"MaxPool", "f32[1,1,2,3]=1,2,6,4,5,3", "kernel_shape=2,2", "f32[1,1,1,2]=5,6 i64[1,1,1,2]=4,2"},
-        {"MaxPool", "f32[1,1,2,3]=1,2,6,4,5,3", "kernel_shape=2,2 storage_order=1", "f32[1,1,1,2]=5,6 i64[1,1,1,2]=3,4"},
+        {"MaxPool", "f32[1,1,2,3]=1,2,6,4,5,3", "kernel_shape=2,2 storage_order=1",
+         "f32[1,1,1,2]=5,6 i64[1,1,1,2]=3,4"},
         {"MaxPool", "f32[1,2,2]=1,2,4,3", "kernel_shape=2", "f32[1,2,1]=2,4 i64[1,2,1]=1,2"},
         {"MaxPool", "u8[1,1,3]=7,200,9", "kernel_shape=2", "u8[1,1,2]=200,200 _"},
         {"MaxPool", "f32[1,1,3]=1,nan,2", "kernel_shape=2", "f32[1,1,2]=nan,nan _"},
         {"AveragePool", "f32[1,1,4]=1..", "kernel_shape=2", "f32[1,1,3]=1.5,2.5,3.5"},
         {"AveragePool", "f32[1,1,3]=3,6,9", "kernel_shape=3 pads=1,1", "f32[1,1,3]=4.5,6,7.5"},
-        {"AveragePool", "f32[1,1,3]=3,6,9", "kernel_shape=3 pads=1,1 count_include_pad=1", "f32[1,1,3]=3,6,5"},
+        {"AveragePool", "f32[1,1,3]=3,6,9", "kernel_shape=3 pads=1,1 count_include_pad=1",
+         "f32[1,1,3]=3,6,5"},
         /* the last window hangs over the padded border: what is beyond is not counted */
         {"AveragePool", "f32[1,1,4]=2,4,6,8", "kernel_shape=3 strides=2 ceil_mode=1 count_include_pad=1",
          "f32[1,1,2]=4,7"},

@@ -10,6 +10,9 @@
 #include "backend/registry.h"
 #include "base/clock.h"
 #include "base/compiler.h"
+#include "base/file.h"
+
+#define SCRIPT_MAX_BYTES ((size_t)1 << 20)
 
 typedef enum fault {
     FAULT_NONE,
@@ -331,6 +334,20 @@ static void line_layouts(const line_t *line, const wf_problem_t *problem, wf_lay
 
 /* ---- The calls ---- */
 
+static wf_status_t script_from_environment(null_source_t *null)
+{
+    const char *path = getenv("WAYFINDER_NULL_SCRIPT");
+    char *text;
+    size_t bytes;
+    if (path == NULL) {
+        return WF_OK;
+    }
+    WF_TRY(wf_file_read(path, SCRIPT_MAX_BYTES, null->allocator, &text, &bytes));
+    wf_status_t status = wf_null_script(null, text, bytes);
+    wf_free(null->allocator, text, bytes + 1, 1);
+    return status;
+}
+
 static wf_status_t null_open(const wf_cpu_t *cpu, wf_allocator_t allocator, wf_log_t log, void **out_self)
 {
     (void)cpu;
@@ -339,8 +356,12 @@ static wf_status_t null_open(const wf_cpu_t *cpu, wf_allocator_t allocator, wf_l
     *out_self = NULL;
     WF_TRY(wf_alloc(allocator, 1, sizeof *null, &null));
     null->allocator = allocator;
-    *out_self = null;
-    return WF_OK;
+    wf_status_t status = script_from_environment(null);
+    if (status == WF_OK)
+        *out_self = null;
+    else
+        wf_free(allocator, null, 1, sizeof *null);
+    return status;
 }
 
 static void null_close(void *self)

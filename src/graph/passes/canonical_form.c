@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* canonical_form: one spelling of what can be written in several ways, without changing a bit of any result:
  * axes counted from the front, permutations and reduced axes written out, slices clamped, constants as second
- * operands, leading dims
- * of 1 of constants left out, x - c as x + (-c), x^2 as x * x, Max and Min with a scalar as Clip, Clip from 0
- * upwards as Relu, means over the whole image as GlobalAveragePool. Everything after it looks for one form.
- */
+ * operands without leading dims of 1, x - c as x + (-c), x^2 as x * x, Max and Min with a scalar as Clip, Clip
+ * from 0 upwards as Relu, means over the whole image as GlobalAveragePool. Everything after it looks for one
+ * form. */
 #include <math.h>
 #include <string.h>
 
@@ -195,17 +194,42 @@ static bool is_constant(const wf_graph_t *graph, wf_value_id value)
     return value != WF_NO_VALUE && wf_graph_value(graph, value)->constant != NULL;
 }
 
+/* Leading dims of 1 of the second operand say nothing when the first has the result's dims. */
+static wf_status_t constant_trimmed(wf_graph_t *graph, wf_node_id id, bool *out_changed)
+{
+    const wf_node_t *node = wf_graph_node(graph, id);
+    wf_value_id trimmed;
+    if (node->input_count != 2 || !is_constant(graph, node->inputs[1]) ||
+        !wf_type_equal(wf_value_type(graph, node->inputs[0]), wf_value_type(graph, node->outputs[0]))) {
+        return WF_OK;
+    }
+    const wf_type_t *from = wf_value_type(graph, node->inputs[1]);
+    uint32_t ones = 0;
+    while (ones < from->rank && from->dims[ones] == 1) {
+        ones++;
+    }
+    if (ones == 0) {
+        return WF_OK;
+    }
+    wf_type_t to = {.dtype = from->dtype, .rank = from->rank - ones};
+    for (uint32_t i = 0; i < to.rank; i++) {
+        to.dims[i] = from->dims[i + ones];
+    }
+    *out_changed = true;
+    WF_TRY(wf_emit_reshaped_constant(graph, node->inputs[1], &to, &trimmed));
+    return wf_graph_set_input(graph, id, 1, trimmed);
+}
+
 static wf_status_t constant_second(wf_graph_t *graph, wf_node_id id, bool *out_changed)
 {
     const wf_node_t *node = wf_graph_node(graph, id);
-    if (node->input_count != 2 || !is_constant(graph, node->inputs[0]) ||
-        is_constant(graph, node->inputs[1])) {
-        return WF_OK;
+    if (node->input_count == 2 && is_constant(graph, node->inputs[0]) && !is_constant(graph, node->inputs[1])) {
+        wf_value_id first = node->inputs[0];
+        *out_changed = true;
+        WF_TRY(wf_graph_set_input(graph, id, 0, node->inputs[1]));
+        WF_TRY(wf_graph_set_input(graph, id, 1, first));
     }
-    wf_value_id first = node->inputs[0];
-    *out_changed = true;
-    WF_TRY(wf_graph_set_input(graph, id, 0, node->inputs[1]));
-    return wf_graph_set_input(graph, id, 1, first);
+    return constant_trimmed(graph, id, out_changed);
 }
 
 /* x - c = x + (-c) to the last bit. */
@@ -228,8 +252,7 @@ static wf_status_t subtraction_of_constant(wf_graph_t *graph, wf_node_id id, boo
     }
     wf_node_spec_t spec = {.op = WF_OP_ADD, .inputs = inputs, .input_count = 2};
     *out_changed = true;
-    WF_TRY(wf_graph_change_node(graph, id, &spec));
-    return constant_trimmed(graph, id, out_changed);
+    return wf_graph_change_node(graph, id, &spec);
 }
 
 static wf_status_t square(wf_graph_t *graph, wf_node_id id, bool *out_changed)
@@ -369,7 +392,6 @@ static const struct {
     {WF_OP_ADD, constant_second},
     {WF_OP_MUL, constant_second},
     {WF_OP_SUB, subtraction_of_constant},
-    {WF_OP_DIV, constant_trimmed},
     {WF_OP_POW, square},
     {WF_OP_MAX, limit},
     {WF_OP_MIN, limit},

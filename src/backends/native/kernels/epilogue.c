@@ -47,7 +47,7 @@ WF_INLINE wf_vf ep_min(wf_vf x, wf_vf y)
     return wf_v_select(y != y, y, wf_v_min(x, y));
 }
 
-static wf_vf ep_pow(wf_vf x, wf_vf y)
+WF_INLINE wf_vf ep_pow(wf_vf x, wf_vf y)
 {
     for (int i = 0; i < WF_VLEN; i++)
         x[i] = powf(x[i], y[i]);
@@ -158,8 +158,10 @@ WF_INLINE void ep_loop_unary(wf_ep_fn fn, ep_block k, float a, float b)
     }
 }
 
-WF_INLINE void ep_loop_binary(wf_ep_fn fn, ep_block k, ep_operand o, wf_vf lo, wf_vf hi)
+WF_INLINE void ep_loop_binary(wf_ep_fn fn, ep_block k, ep_operand o, float low, float high)
 {
+    const wf_vf lo = wf_v_set(low);
+    const wf_vf hi = wf_v_set(high);
 #define EP_BINARY(x, y) wf_v_min(wf_v_max(ep_apply(fn, x, y, 0.0f, 0.0f), lo), hi)
     for (int64_t r = 0; r < k.rows; r++) {
         float *x = k.x + r * k.stride;
@@ -184,8 +186,10 @@ WF_INLINE void ep_loop_binary(wf_ep_fn fn, ep_block k, ep_operand o, wf_vf lo, w
 }
 
 /* x + o + p, neither a splat. */
-static void ep_loop_add2(ep_block k, ep_operand o, ep_operand p, wf_vf lo, wf_vf hi)
+static void ep_loop_add2(ep_block k, ep_operand o, ep_operand p, float low, float high)
 {
+    const wf_vf lo = wf_v_set(low);
+    const wf_vf hi = wf_v_set(high);
     for (int64_t r = 0; r < k.rows; r++) {
         float *x = k.x + r * k.stride;
         const float *y = o.data + r * o.row_stride;
@@ -203,29 +207,31 @@ static void ep_loop_add2(ep_block k, ep_operand o, ep_operand p, wf_vf lo, wf_vf
     }
 }
 
-/* Whole powers by multiplication; the rest lane by lane in the C library, which has all of pow's special
- * cases. */
-static void ep_loop_pow(ep_block k, ep_operand o, wf_vf lo, wf_vf hi)
-{
-    if (o.splat && o.row_stride == 0 && *o.data == 2.0f) {
-        for (int64_t r = 0; r < k.rows; r++)
-            ep_loop_binary(WF_EP_MUL, (ep_block){k.x + r * k.stride, 0, 1, k.cols},
-                           (ep_operand){k.x + r * k.stride, 0, 0}, lo, hi);
-        return;
-    }
-    ep_loop_binary(WF_EP_POW, k, o, lo, hi);
-}
+/* One function per stage: all of them in one would need megabytes of stack without optimisation. */
+typedef void ep_loop_fn(ep_block k, float a, float b, ep_operand o, float lo, float hi);
 
-WF_INLINE int ep_is_binary(uint8_t fn)
-{
-    static const uint8_t operands[WF_EP_COUNT] = {
-#define X(name, text, count) count,
+#define X(name, text, operands)                                                                \
+    static void ep_loop_##name(ep_block k, float a, float b, ep_operand o, float lo, float hi) \
+    {                                                                                          \
+        if (operands)                                                                          \
+            ep_loop_binary(WF_EP_##name, k, o, lo, hi);                                        \
+        else                                                                                   \
+            ep_loop_unary(WF_EP_##name, k, a, b);                                              \
+    }
 #include "backends/native/kernels/epilogue.def"
 #undef X
-    };
-    assert(fn < WF_EP_COUNT);
-    return operands[fn];
-}
+
+static ep_loop_fn *const ep_loops[WF_EP_COUNT] = {
+#define X(name, text, operands) ep_loop_##name,
+#include "backends/native/kernels/epilogue.def"
+#undef X
+};
+
+static const uint8_t ep_operand_counts[WF_EP_COUNT] = {
+#define X(name, text, operands) operands,
+#include "backends/native/kernels/epilogue.def"
+#undef X
+};
 
 static ep_operand ep_resolve(const wf_ep_stage *s, int64_t row, int64_t col)
 {
@@ -244,36 +250,28 @@ static ep_operand ep_resolve(const wf_ep_stage *s, int64_t row, int64_t col)
 }
 
 /* Takes a relu or clip at stages[0], if there is one, into the limits; returns how many stages that was. */
-static size_t ep_take_clip(const wf_ep_stage *stages, size_t count, wf_vf *out_lo, wf_vf *out_hi)
+static size_t ep_take_clip(const wf_ep_stage *stages, size_t count, float *out_lo, float *out_hi)
 {
-    *out_lo = wf_v_set(-INFINITY);
-    *out_hi = wf_v_set(INFINITY);
+    *out_lo = -INFINITY;
+    *out_hi = INFINITY;
     if (count == 0 || (stages->fn != WF_EP_RELU && stages->fn != WF_EP_CLIP))
         return 0;
-    *out_lo = wf_v_set(stages->fn == WF_EP_CLIP ? stages->a : 0.0f);
+    *out_lo = stages->fn == WF_EP_CLIP ? stages->a : 0.0f;
     if (stages->fn == WF_EP_CLIP)
-        *out_hi = wf_v_set(stages->b);
+        *out_hi = stages->b;
     return 1;
 }
 
 /* Runs the leading stages that one loop can do; returns their number. */
 static size_t ep_pass(const wf_ep_stage *s, size_t count, ep_block k, int64_t row, int64_t col)
 {
-    if (!ep_is_binary(s->fn)) {
-        switch ((wf_ep_fn)s->fn) {
-#define X(name, text, operands)                         \
-    case WF_EP_##name:                                  \
-        if (!operands)                                  \
-            ep_loop_unary(WF_EP_##name, k, s->a, s->b); \
-        break;
-#include "backends/native/kernels/epilogue.def"
-#undef X
-        case WF_EP_COUNT:
-            break;
-        }
+    float lo = 0;
+    float hi = 0;
+    assert(s->fn < WF_EP_COUNT);
+    if (!ep_operand_counts[s->fn]) {
+        ep_loops[s->fn](k, s->a, s->b, (ep_operand){0}, lo, hi);
         return 1;
     }
-    wf_vf lo, hi;
     const ep_operand o = ep_resolve(s, row, col);
     if (count > 1 && s[0].fn == WF_EP_ADD && s[1].fn == WF_EP_ADD) {
         const ep_operand p = ep_resolve(s + 1, row, col);
@@ -284,27 +282,12 @@ static size_t ep_pass(const wf_ep_stage *s, size_t count, ep_block k, int64_t ro
         }
     }
     const size_t clips = ep_take_clip(s + 1, count - 1, &lo, &hi);
-    switch ((wf_ep_fn)s->fn) {
-    case WF_EP_POW:
-        ep_loop_pow(k, o, lo, hi);
-        break;
-#define EP_CASE(name)                               \
-    case WF_EP_##name:                              \
-        ep_loop_binary(WF_EP_##name, k, o, lo, hi); \
-        break;
-        EP_CASE(ADD)
-        EP_CASE(SUB)
-        EP_CASE(RSUB)
-        EP_CASE(MUL)
-        EP_CASE(DIV)
-        EP_CASE(RDIV)
-        EP_CASE(MAX)
-        EP_CASE(MIN)
-        EP_CASE(PRELU)
-#undef EP_CASE
-    default:
-        assert(0 && "a binary function without a loop");
+    /* Squares are by far the most frequent powers; the others go lane by lane through the C library. */
+    if (s->fn == WF_EP_POW && s->operand == WF_EP_SCALAR && s->a == 2.0f) {
+        ep_loop_SQUARE(k, 0, 0, o, 0, 0);
+        return 1;
     }
+    ep_loops[s->fn](k, s->a, s->b, o, lo, hi);
     return 1 + clips;
 }
 

@@ -9,7 +9,7 @@
 
 typedef struct wf_fused_stages {
     const wf_ep_stage *bias, *residual; /* NULL: none */
-    int limit;                          /* whether lo and hi apply */
+    int limit;                          /* 0: none; 1: lo; 2: lo and hi */
     float lo, hi;
     size_t count; /* stages taken */
     int reads_c;  /* a stage that was not taken has the result's own memory as operand */
@@ -25,7 +25,7 @@ static inline wf_fused_stages wf_ep_fuse(const wf_ep_stage *s, size_t count, con
         f.residual = s + f.count++;
     if (f.count < count && (s[f.count].fn == WF_EP_RELU || s[f.count].fn == WF_EP_CLIP)) {
         const int clip = s[f.count].fn == WF_EP_CLIP;
-        f.limit = 1;
+        f.limit = clip ? 2 : 1;
         f.lo = clip ? s[f.count].a : 0.0f;
         f.hi = clip ? s[f.count].b : INFINITY;
         f.count++;

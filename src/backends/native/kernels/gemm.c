@@ -430,7 +430,7 @@ static const panel_ref *select_panel(item_state *st, int64_t index, int64_t tile
     t->b_stride = p->b_stride;
     t->partial_stride = p->width;
     t->bias = finish && st->fused.bias ? st->fused.bias->data + p->col : NULL;
-    t->limit = finish && st->fused.limit;
+    t->limit = finish ? st->fused.limit : 0;
     t->prefetch_bytes = 0;
     if (st->prefetch && index + 1 < st->panel_count) {
         t->prefetch = (const char *)p[1].b;
@@ -440,18 +440,20 @@ static const panel_ref *select_panel(item_state *st, int64_t index, int64_t tile
     return p;
 }
 
-/* Rows r .. r + height of the selected panel. */
-static void run_tile(item_state *st, const panel_ref *p, const float *const *rows, int64_t r, int height)
+/* `count` tiles of `height` rows of the selected panel, from row r. */
+static void run_tiles(item_state *st, const panel_ref *p, const float *const *rows, int64_t r, int64_t count,
+                      int height)
 {
     wf_gemm_tile *t = &st->tile;
     t->rows = rows + r;
+    t->count = count;
     t->partial = st->first_pass ? NULL : p->sums + r * p->width;
     t->residual = NULL;
     if (!st->last_pass) {
         t->out = p->sums + r * p->width;
         t->out_stride = p->width;
         wf_gemm_tiles[p->vectors][height](t);
-    } else if (!st->buffered && !p->partial) {
+    } else {
         if (st->fused.residual) {
             t->residual_stride = st->fused.residual->row_stride_elems;
             t->residual = st->fused.residual->data + (st->row0 + r) * t->residual_stride + p->col;
@@ -459,9 +461,23 @@ static void run_tile(item_state *st, const panel_ref *p, const float *const *row
         t->out = st->c + r * st->shape->ldc + p->col;
         t->out_stride = st->shape->ldc;
         wf_gemm_tiles[p->vectors][height](t);
-    } else {
+    }
+    t->prefetch += count * t->prefetch_bytes;
+}
+
+/* As run_tiles in the last pass, through a buffer where all stages run: for panels with padding, and for a C
+ * that a stage beyond the fused ones reads. */
+static void run_tiles_buffered(item_state *st, const panel_ref *p, const float *const *rows, int64_t r,
+                               int64_t count, int height)
+{
+    wf_gemm_tile *t = &st->tile;
+    const int64_t valid = wf_i_min(p->width, st->shape->n - p->col);
+    for (int64_t end = r + count * height; r < end; r += height) {
         float block[WF_TILE_HEIGHT_MAX * WF_TILE_VECTORS_MAX * WF_VLEN];
-        const int64_t valid = wf_i_min(p->width, st->shape->n - p->col);
+        t->rows = rows + r;
+        t->count = 1;
+        t->partial = st->first_pass ? NULL : p->sums + r * p->width;
+        t->residual = NULL;
         t->out = block;
         t->out_stride = p->width;
         wf_gemm_tiles[p->vectors][height](t);
@@ -470,21 +486,8 @@ static void run_tile(item_state *st, const panel_ref *p, const float *const *row
         for (int i = 0; i < height; i++)
             memcpy(st->c + (r + i) * st->shape->ldc + p->col, block + i * p->width,
                    (size_t)valid * sizeof(float));
+        t->prefetch += t->prefetch_bytes;
     }
-    t->prefetch += t->prefetch_bytes;
-}
-
-/* The stages that the tiles did not do, on complete rows of panels first .. last; a partial panel has had
- * them all. */
-static void run_other_stages(const item_state *st, int64_t r, int64_t rows, const panel_ref *first,
-                             const panel_ref *last)
-{
-    const wf_gemm_args *a = st->args;
-    const int64_t end = last->partial ? last->col : last->col + last->width;
-    if (a->stage_count > st->fused.count && !st->buffered && end > first->col)
-        WF_KERNEL(wf_ep_run_f32)
-    (a->stages + st->fused.count, a->stage_count - st->fused.count, st->c + r * st->shape->ldc + first->col,
-     st->shape->ldc, st->row0 + r, rows, first->col, end - first->col);
 }
 
 /* Tiles of even height: 49 rows by 6 is four tiles of 6 and five of 5, not eight of 6 and one of 1. The first
@@ -500,23 +503,37 @@ static tile_split split_rows(int64_t rows, int height_max)
     return (tile_split){count, rows / count, rows % count};
 }
 
+/* Rows r .. r + rows of the selected panel, in tiles of even height. */
+static void run_rows(item_state *st, const panel_ref *p, const float *const *pointers, int64_t r,
+                     int64_t rows)
+{
+    const tile_split split = split_rows(rows, tile_height(p->vectors));
+    const int buffered = st->last_pass && (st->buffered || p->partial);
+    /* Other stages run before the rows leave L1. */
+    const int others = st->last_pass && !buffered && st->args->stage_count > st->fused.count;
+    for (int64_t j = 0; j < split.count;) {
+        const int64_t same = j < split.taller ? split.taller - j : split.count - j;
+        const int height = (int)(split.height + (j < split.taller));
+        const int64_t count = others ? wf_i_min(same, wf_i_max(EPILOGUE_ROWS / height, 1)) : same;
+        if (buffered)
+            run_tiles_buffered(st, p, pointers, r, count, height);
+        else
+            run_tiles(st, p, pointers, r, count, height);
+        if (others)
+            WF_KERNEL(wf_ep_run_f32)
+        (st->args->stages + st->fused.count, st->args->stage_count - st->fused.count,
+         st->c + r * st->shape->ldc + p->col, st->shape->ldc, st->row0 + r, count * height, p->col, p->width);
+        r += count * height;
+        j += count;
+    }
+}
+
 /* One B panel after the other, all rows for each. */
 static void run_pass_by_panel(item_state *st, const float *const *rows)
 {
     for (int64_t i = 0; i < st->panel_count; i++) {
-        const tile_split split = split_rows(st->rows, tile_height(st->panels[i].vectors));
-        const panel_ref *p = select_panel(st, i, split.count);
-        int64_t r = 0;
-        int64_t done = 0;
-        for (int64_t j = 0; j < split.count; j++) {
-            const int height = (int)(split.height + (j < split.taller));
-            run_tile(st, p, rows, r, height);
-            r += height;
-            if (st->last_pass && (r - done >= EPILOGUE_ROWS || r == st->rows)) {
-                run_other_stages(st, done, r - done, p, p);
-                done = r;
-            }
-        }
+        const panel_ref *p = select_panel(st, i, wf_i_ceil_div(st->rows, tile_height(st->panels[i].vectors)));
+        run_rows(st, p, rows, 0, st->rows);
     }
 }
 
@@ -550,27 +567,15 @@ static void run_pass_of_one_row(item_state *st, const float *const *rows)
     }
 }
 
-/* One band of rows after the other, all panels for each. Panels of different width cut the band differently.
- */
+/* One band of rows after the other, all panels for each. */
 static void run_pass_by_rows(item_state *st, const float *const *rows)
 {
     const tile_split bands = split_rows(st->rows, tile_height(st->panels[0].vectors));
     int64_t r = 0;
     for (int64_t j = 0; j < bands.count; j++) {
         const int64_t band = bands.height + (j < bands.taller);
-        for (int64_t i = 0; i < st->panel_count; i++) {
-            const panel_ref *p = select_panel(st, i, bands.count);
-            const int height_max = tile_height(p->vectors);
-            if (band <= height_max) {
-                run_tile(st, p, rows, r, (int)band);
-            } else {
-                const int64_t half = (band + 1) / 2;
-                run_tile(st, p, rows, r, (int)half);
-                run_tile(st, p, rows, r + half, (int)(band - half));
-            }
-        }
-        if (st->last_pass)
-            run_other_stages(st, r, band, st->panels, st->panels + st->panel_count - 1);
+        for (int64_t i = 0; i < st->panel_count; i++)
+            run_rows(st, select_panel(st, i, bands.count), rows, r, band);
         r += band;
     }
 }

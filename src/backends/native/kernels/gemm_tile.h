@@ -9,9 +9,11 @@
 
 #include "backends/native/kernels/simd.h"
 
+/* A column of `count` tiles, one below the other. */
 typedef struct wf_gemm_tile {
     const float *const *rows; /* rows[t * tap_stride + r]: row r of tap t */
     ptrdiff_t tap_stride;
+    int64_t count;
     int64_t taps, k0, k; /* elements k0 .. k0 + k of every tap; taps and k >= 1 */
     const float *b;      /* row i of the panel at b + i * b_stride, over all taps */
     ptrdiff_t b_stride;
@@ -22,9 +24,9 @@ typedef struct wf_gemm_tile {
     const float *bias;     /* NULL: none */
     const float *residual; /* NULL: none */
     ptrdiff_t residual_stride;
-    int limit; /* whether lo and hi apply */
+    int limit; /* 0: none; 1: lo, as relu needs it; 2: lo and hi */
     float lo, hi;
-    const char *prefetch; /* cache lines to ask for, prefetch_bytes from here */
+    const char *prefetch; /* cache lines to ask for, prefetch_bytes from here per tile */
     ptrdiff_t prefetch_bytes;
     int prefetch_l1;
 } wf_gemm_tile;
@@ -65,54 +67,52 @@ WF_INLINE void wf_v_fma(wf_vf *c, wf_vf a, wf_vf b)
 #define WF_TILE_ROWS(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11)
 #define WF_TILE_ACC(r, v) acc[(r)*WF_TILE_VECTORS_MAX + (v)]
 
-WF_INLINE void wf_gemm_tile_run(const int height, const int vectors, const wf_gemm_tile *t)
-{
-    wf_vf acc[WF_TILE_HEIGHT_MAX * WF_TILE_VECTORS_MAX];
-    /* In registers, as the compiler must suppose that a vector store may change *t. */
-    float *const out = t->out;
-    const ptrdiff_t out_stride = t->out_stride;
+/* One macro per action on an accumulator; WF_TILE_EACH applies it to all of the tile. */
+#define WF_TILE_EACH1(r, v, action) \
+    if (height > r && vectors > v)  \
+        action(r, v);
+#define WF_TILE_EACH3(r, action) \
+    WF_TILE_EACH1(r, 0, action) WF_TILE_EACH1(r, 1, action) WF_TILE_EACH1(r, 2, action)
+#define WF_TILE_EACH(action)  \
+    WF_TILE_EACH3(0, action)  \
+    WF_TILE_EACH3(1, action)  \
+    WF_TILE_EACH3(2, action)  \
+    WF_TILE_EACH3(3, action)  \
+    WF_TILE_EACH3(4, action)  \
+    WF_TILE_EACH3(5, action)  \
+    WF_TILE_EACH3(6, action)  \
+    WF_TILE_EACH3(7, action)  \
+    WF_TILE_EACH3(8, action)  \
+    WF_TILE_EACH3(9, action)  \
+    WF_TILE_EACH3(10, action) \
+    WF_TILE_EACH3(11, action)
 
-    for (ptrdiff_t i = 0; i < t->prefetch_bytes; i += 64) {
-        if (t->prefetch_l1)
-            __builtin_prefetch(t->prefetch + i, 0, 3);
-        else
-            __builtin_prefetch(t->prefetch + i, 0, 2);
+#define WF_TILE_ZERO(r, v)      \
+    WF_TILE_ACC(r, v) = (wf_vf) \
+    {                           \
+        0                       \
     }
+#define WF_TILE_LOAD(r, v) WF_TILE_ACC(r, v) = wf_v_load(partial + r * partial_stride + v * WF_VLEN)
+#define WF_TILE_BIAS(r, v) WF_TILE_ACC(r, v) += c##v
+#define WF_TILE_RESIDUAL(r, v) WF_TILE_ACC(r, v) += wf_v_load(residual + r * residual_stride + v * WF_VLEN)
+#define WF_TILE_LOW(r, v) WF_TILE_ACC(r, v) = wf_v_max(WF_TILE_ACC(r, v), lo)
+#define WF_TILE_HIGH(r, v) WF_TILE_ACC(r, v) = wf_v_min(WF_TILE_ACC(r, v), hi)
+#define WF_TILE_STORE(r, v) wf_v_store(out + r * out_stride + v * WF_VLEN, WF_TILE_ACC(r, v))
 
-#define WF_TILE_LOAD1(r, v)        \
-    if (height > r && vectors > v) \
-        WF_TILE_ACC(r, v) = wf_v_load(t->partial + r * t->partial_stride + v * WF_VLEN);
-#define WF_TILE_LOAD(r) WF_TILE_LOAD1(r, 0) WF_TILE_LOAD1(r, 1) WF_TILE_LOAD1(r, 2)
-#define WF_TILE_ZERO1(r, v)        \
-    if (height > r && vectors > v) \
-        WF_TILE_ACC(r, v) = (wf_vf){0};
-#define WF_TILE_ZERO(r) WF_TILE_ZERO1(r, 0) WF_TILE_ZERO1(r, 1) WF_TILE_ZERO1(r, 2)
-    if (t->partial) {
-        WF_TILE_ROWS(WF_TILE_LOAD)
-    } else {
-        WF_TILE_ROWS(WF_TILE_ZERO)
-    }
-
-    const float *const *rows = t->rows;
-    const float *b = t->b;
-    const ptrdiff_t b_stride = t->b_stride;
-    const int64_t k_end = t->k;
-    for (int64_t taps = t->taps; taps > 0; taps--) {
-        const float *a[WF_TILE_HEIGHT_MAX];
 #define WF_TILE_POINTER(r) \
     if (height > r)        \
-        a[r] = rows[r] + t->k0;
-        WF_TILE_ROWS(WF_TILE_POINTER)
-        rows += t->tap_stride;
-
-#define WF_TILE_ROW(r)                                    \
-    if (height > r) {                                     \
-        const wf_vf x = wf_v_set(a[r][k + wf_tile_step]); \
-        wf_v_fma(&WF_TILE_ACC(r, 0), x, b0);              \
-        if (vectors > 1)                                  \
-            wf_v_fma(&WF_TILE_ACC(r, 1), x, b1);          \
-        if (vectors > 2)                                  \
-            wf_v_fma(&WF_TILE_ACC(r, 2), x, b2);          \
+        a[r] = tap[r] + k0;
+#define WF_TILE_ADVANCE(r) \
+    if (height > r)        \
+        a[r] += wf_tile_steps;
+#define WF_TILE_ROW(r)                                \
+    if (height > r) {                                 \
+        const wf_vf x = wf_v_set(a[r][wf_tile_step]); \
+        wf_v_fma(&WF_TILE_ACC(r, 0), x, b0);          \
+        if (vectors > 1)                              \
+            wf_v_fma(&WF_TILE_ACC(r, 1), x, b1);      \
+        if (vectors > 2)                              \
+            wf_v_fma(&WF_TILE_ACC(r, 2), x, b2);      \
     }
 #define WF_TILE_STEP(step)                                              \
     {                                                                   \
@@ -123,52 +123,88 @@ WF_INLINE void wf_gemm_tile_run(const int height, const int vectors, const wf_ge
         b += b_stride;                                                  \
         WF_TILE_ROWS(WF_TILE_ROW)                                       \
     }
-        int64_t k = 0;
+
+WF_INLINE void wf_gemm_tile_run(const int height, const int vectors, const wf_gemm_tile *t)
+{
+    /* In locals, as the compiler must suppose that a vector store may change *t. */
+    const float *const *rows = t->rows;
+    const ptrdiff_t tap_stride = t->tap_stride;
+    const int64_t k0 = t->k0;
+    const int64_t k_fours = t->k / 4;
+    const int64_t k_rest = t->k % 4;
+    const ptrdiff_t b_stride = t->b_stride;
+    const float *partial = t->partial;
+    const ptrdiff_t partial_stride = t->partial_stride;
+    const float *residual = t->residual;
+    const ptrdiff_t residual_stride = t->residual_stride;
+    const char *prefetch = t->prefetch;
+    float *out = t->out;
+    const ptrdiff_t out_stride = t->out_stride;
+
+    for (int64_t count = t->count; count > 0; count--) {
+        wf_vf acc[WF_TILE_HEIGHT_MAX * WF_TILE_VECTORS_MAX];
+        for (ptrdiff_t i = 0; i < t->prefetch_bytes; i += 64) {
+            if (t->prefetch_l1)
+                __builtin_prefetch(prefetch + i, 0, 3);
+            else
+                __builtin_prefetch(prefetch + i, 0, 2);
+        }
+        prefetch += t->prefetch_bytes;
+        if (partial) {
+            WF_TILE_EACH(WF_TILE_LOAD)
+            partial += height * partial_stride;
+        } else {
+            WF_TILE_EACH(WF_TILE_ZERO)
+        }
+
+        const float *b = t->b;
+        const float *const *tap = rows;
+        for (int64_t taps = t->taps; taps > 0; taps--) {
+            const float *a[WF_TILE_HEIGHT_MAX];
+            WF_TILE_ROWS(WF_TILE_POINTER)
+            tap += tap_stride;
 #if WF_VLEN < 16 || \
     defined(__AVX512F__) /* 16 lanes on a smaller machine are for tests, where compile time counts */
-        for (; k + 4 <= k_end; k += 4) {
-            WF_TILE_STEP(0)
-            WF_TILE_STEP(1)
-            WF_TILE_STEP(2)
-            WF_TILE_STEP(3)
-        }
+            for (int64_t i = k_fours; i > 0; i--) {
+                enum { wf_tile_steps = 4 };
+                WF_TILE_STEP(0)
+                WF_TILE_STEP(1)
+                WF_TILE_STEP(2)
+                WF_TILE_STEP(3)
+                WF_TILE_ROWS(WF_TILE_ADVANCE)
+            }
+            for (int64_t i = k_rest; i > 0; i--) {
+#else
+            for (int64_t i = 4 * k_fours + k_rest; i > 0; i--) {
 #endif
-        for (; k < k_end; k++)
-            WF_TILE_STEP(0)
-    }
+                enum { wf_tile_steps = 1 };
+                WF_TILE_STEP(0)
+                WF_TILE_ROWS(WF_TILE_ADVANCE)
+            }
+        }
+        rows += height;
 
-    if (t->bias) {
-        const wf_vf c0 = wf_v_load(t->bias);
-        const wf_vf c1 = vectors > 1 ? wf_v_load(t->bias + WF_VLEN) : c0;
-        const wf_vf c2 = vectors > 2 ? wf_v_load(t->bias + 2 * WF_VLEN) : c0;
-#define WF_TILE_BIAS1(r, v)        \
-    if (height > r && vectors > v) \
-        WF_TILE_ACC(r, v) += c##v;
-#define WF_TILE_BIAS(r) WF_TILE_BIAS1(r, 0) WF_TILE_BIAS1(r, 1) WF_TILE_BIAS1(r, 2)
-        WF_TILE_ROWS(WF_TILE_BIAS)
+        if (t->bias) {
+            const wf_vf c0 = wf_v_load(t->bias);
+            const wf_vf c1 = vectors > 1 ? wf_v_load(t->bias + WF_VLEN) : c0;
+            const wf_vf c2 = vectors > 2 ? wf_v_load(t->bias + 2 * WF_VLEN) : c0;
+            WF_TILE_EACH(WF_TILE_BIAS)
+        }
+        if (residual) {
+            WF_TILE_EACH(WF_TILE_RESIDUAL)
+            residual += height * residual_stride;
+        }
+        if (t->limit) {
+            const wf_vf lo = wf_v_set(t->lo);
+            WF_TILE_EACH(WF_TILE_LOW)
+            if (t->limit > 1) {
+                const wf_vf hi = wf_v_set(t->hi);
+                WF_TILE_EACH(WF_TILE_HIGH)
+            }
+        }
+        WF_TILE_EACH(WF_TILE_STORE)
+        out += height * out_stride;
     }
-    if (t->residual) {
-#define WF_TILE_RESIDUAL1(r, v)    \
-    if (height > r && vectors > v) \
-        WF_TILE_ACC(r, v) += wf_v_load(t->residual + r * t->residual_stride + v * WF_VLEN);
-#define WF_TILE_RESIDUAL(r) WF_TILE_RESIDUAL1(r, 0) WF_TILE_RESIDUAL1(r, 1) WF_TILE_RESIDUAL1(r, 2)
-        WF_TILE_ROWS(WF_TILE_RESIDUAL)
-    }
-    if (t->limit) {
-        const wf_vf lo = wf_v_set(t->lo);
-        const wf_vf hi = wf_v_set(t->hi);
-#define WF_TILE_LIMIT1(r, v)       \
-    if (height > r && vectors > v) \
-        WF_TILE_ACC(r, v) = wf_v_min(wf_v_max(WF_TILE_ACC(r, v), lo), hi);
-#define WF_TILE_LIMIT(r) WF_TILE_LIMIT1(r, 0) WF_TILE_LIMIT1(r, 1) WF_TILE_LIMIT1(r, 2)
-        WF_TILE_ROWS(WF_TILE_LIMIT)
-    }
-
-#define WF_TILE_STORE1(r, v)       \
-    if (height > r && vectors > v) \
-        wf_v_store(out + r * out_stride + v * WF_VLEN, WF_TILE_ACC(r, v));
-#define WF_TILE_STORE(r) WF_TILE_STORE1(r, 0) WF_TILE_STORE1(r, 1) WF_TILE_STORE1(r, 2)
-    WF_TILE_ROWS(WF_TILE_STORE)
 }
 
 /* X(height, vectors) of the tiles of this tier. */
