@@ -192,7 +192,7 @@ static void batch_channel(void *arg, size_t item, uint32_t thread)
     const norm_job_t *job = arg;
     const wf_ref_call_t *call = job->call;
     int64_t channel = (int64_t)item, image = job->channels * job->plane;
-    int64_t images = wf_type_elems(&job->x->type) / image;
+    int64_t images = image > 0 ? wf_type_elems(&job->x->type) / image : 0;
     double mean = param(&call->inputs[3], channel), variance = param(&call->inputs[4], channel);
     (void)thread;
     if (wf_attrs_int(call->attrs, "training_mode", 0) != 0) {
@@ -227,9 +227,7 @@ static void batch_channel(void *arg, size_t item, uint32_t thread)
 wf_status_t wf_ref_batch_normalization(const wf_ref_call_t *call)
 {
     norm_job_t job = channel_job(call);
-    if (wf_type_elems(&job.x->type) > 0) {
-        wf_ref_items(call, job.channels, batch_channel, &job);
-    }
+    wf_ref_items(call, job.channels, batch_channel, &job);
     return WF_OK;
 }
 

@@ -5,9 +5,16 @@
 
 #include "tune/tuner_internal.h"
 
+/* JSON has no NaN and no infinity: what was not measured is null. */
+static json_t *number(double value)
+{
+    return isfinite(value) ? json_real(value) : json_null();
+}
+
 static json_t *times_json(double median_ns, double low_ns, double high_ns)
 {
-    return json_pack("{s:f s:f s:f}", "median_ns", median_ns, "lo95_ns", low_ns, "hi95_ns", high_ns);
+    return json_pack("{s:o s:o s:o}", "median_ns", number(median_ns), "lo95_ns", number(low_ns), "hi95_ns",
+                     number(high_ns));
 }
 
 static wf_status_t take_text(wf_tuner_t *tuner, const json_t *report)
@@ -33,19 +40,19 @@ wf_status_t wf_tuner_report(wf_tuner_t *tuner)
     result->ratio_hi95 = c->high;
     result->adopted = tuner->adopted;
     json_t *report = json_pack(
-        "{s:i s:s s:b s:b s:{s:I s:I} s:o s:o s:f s:f s:f s:I s:f s:f}", "schema_version", 1, "verdict",
+        "{s:i s:s? s:b s:b s:{s:I s:I} s:o s:o s:o s:o s:o s:I s:f s:f}", "schema_version", 1, "verdict",
         tuner->verdict, "recalled", tuner->recalled, "converged", tuner->converged, "timings", "measured",
         (json_int_t)result->timings_measured, "reused", (json_int_t)result->timings_reused, "default",
         times_json(c->default_ns, c->default_low_ns, c->default_high_ns), "final",
-        times_json(c->candidate_ns, c->candidate_low_ns, c->candidate_high_ns), "ratio", c->ratio,
-        "ratio_lo95", c->low, "ratio_hi95", c->high, "blocks", (json_int_t)c->block_count, "budget_s",
-        tuner->budget_s, "elapsed_s", wf_tuner_elapsed_s(tuner));
-    json_t *rest = json_pack("{s:O s:O s:O s:O s:{s:f s:f} s:f s:s s:s s:s}", "stages", tuner->stages,
-                             "quarantined", tuner->quarantined, "accuracy", tuner->accuracy, "notes",
-                             tuner->notes, "noise", "ratio", tuner->aa_ratio, "sd", tuner->aa_sd, "waited_s",
-                             tuner->worker != NULL ? wf_worker_waited_s(tuner->worker) : 0.0, "engine",
-                             tuner->options->output_path, "record", tuner->record_path, "timing_cache",
-                             tuner->database_path);
+        times_json(c->candidate_ns, c->candidate_low_ns, c->candidate_high_ns), "ratio", number(c->ratio),
+        "ratio_lo95", number(c->low), "ratio_hi95", number(c->high), "blocks", (json_int_t)c->block_count,
+        "budget_s", tuner->budget_s, "elapsed_s", wf_tuner_elapsed_s(tuner));
+    json_t *rest = json_pack(
+        "{s:O? s:O? s:O? s:O? s:{s:o s:o} s:f s:s? s:s? s:s?}", "stages", tuner->stages, "quarantined",
+        tuner->quarantined, "accuracy", tuner->accuracy, "notes", tuner->notes, "noise", "ratio",
+        number(tuner->aa_ratio), "sd", number(tuner->aa_sd), "waited_s",
+        tuner->worker != NULL ? wf_worker_waited_s(tuner->worker) : 0.0, "engine",
+        tuner->options->output_path, "record", tuner->record_path, "timing_cache", tuner->database_path);
     wf_status_t status = report != NULL && rest != NULL && json_object_update(report, rest) == 0
                              ? take_text(tuner, report)
                              : wf_status_out_of_memory();

@@ -242,7 +242,10 @@ static wf_status_t resume(wf_tuner_t *tuner)
         if (type != NULL && strcmp(type, "timing") == 0)
             WF_TRY(import_line(tuner, line));
     }
-    return WF_OK;
+    /* What was just learned may ban tactics of the default. */
+    wf_profile_deinit(&tuner->profile);
+    wf_profile_init(&tuner->profile, tuner->allocator);
+    return wf_stage_plan(tuner);
 }
 
 void wf_tuner_record(wf_tuner_t *tuner, json_t *line)
