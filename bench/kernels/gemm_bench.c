@@ -222,8 +222,7 @@ static void own_prepare(own_run *r, const bench_case *c, const buffers *buf, wf_
     if (r->shape.b_kind == WF_GEMM_B_PACKED) {
         r->stages[r->args.stage_count++] = (wf_ep_stage){WF_EP_ADD, WF_EP_COL, 0, 0, buf->bias, 0};
         if (c->residual)
-            r->stages[r->args.stage_count++] =
-                (wf_ep_stage){WF_EP_ADD, WF_EP_FULL, 0, 0, buf->residual, c->n};
+            r->stages[r->args.stage_count++] = (wf_ep_stage){WF_EP_ADD, WF_EP_FULL, 0, 0, buf->y, c->n};
         r->stages[r->args.stage_count++] = (wf_ep_stage){WF_EP_RELU, WF_EP_NONE, 0, 0, NULL, 0};
         const int64_t taps = c->kind == BENCH_CONV ? c->kernel * c->kernel : 1;
         const wf_gemm_b_strides st = {taps * c->k, taps, c->kernel, 1};
@@ -650,8 +649,8 @@ int main(int argc, char **argv)
             dnnl_release(&dn[form]);
 #endif
         const wf_gemm_plan *pl = tune ? &best.plan : &own.plan;
-        printf("  m%d n%d k%d v%d%s%s%s%s p%d\n", pl->m_block, pl->n_block, pl->k_block, pl->panel_vectors,
-               pl->m_outer ? " mo" : "", pl->pack_a ? " pa" : "", pl->pack_b ? " pb" : "",
+        printf("  m%d n%d k%d v%d band%d%s%s%s p%d\n", pl->m_block, pl->n_block, pl->k_block,
+               pl->panel_vectors, pl->m_band, pl->pack_a ? " pa" : "", pl->pack_b ? " pb" : "",
                pl->merge_kw ? " kw" : "", pl->prefetch);
         fflush(stdout);
         own_release(&own);
@@ -660,10 +659,10 @@ int main(int argc, char **argv)
         if (wino_at >= 0)
             wino_release(&wino);
         if (best_wino_at >= 0) {
-            printf("    winograd: F(%d) block %d%s, m%d n%d k%d v%d%s p%d\n", best_wino.plan.tile,
+            printf("    winograd: F(%d) block %d%s, m%d n%d k%d v%d band%d p%d\n", best_wino.plan.tile,
                    best_wino.plan.tile_block, best_wino.plan.phased ? " phased" : "",
                    best_wino.plan.gemm.m_block, best_wino.plan.gemm.n_block, best_wino.plan.gemm.k_block,
-                   best_wino.plan.gemm.panel_vectors, best_wino.plan.gemm.m_outer ? " mo" : "",
+                   best_wino.plan.gemm.panel_vectors, best_wino.plan.gemm.m_band,
                    best_wino.plan.gemm.prefetch);
             wino_release(&best_wino);
         }

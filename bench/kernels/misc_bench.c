@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Times the kernels beside the matrix products (depthwise, softmax, normalisation, attention, layout ...) at layer
- * shapes of real networks, on one thread, against oneDNN 2.x where it has the operation. Every figure is the minimum
- * of interleaved repetitions on warm data; believe ratios, not absolute times.
+/* Times the kernels beside the matrix products (depthwise, softmax, normalisation, attention, layout ...) at
+ * layer shapes of real networks, on one thread, against oneDNN 2.x where it has the operation. Every figure
+ * is the minimum of interleaved repetitions on warm data; believe ratios, not absolute times.
  *
  *   misc_bench [filter]     runs the rows whose name contains the filter
  *
@@ -41,7 +41,8 @@ static double now_us(void)
     return (double)t.tv_sec * 1e6 + (double)t.tv_nsec * 1e-3;
 }
 
-/* Huge pages, like the arenas of the runtime, at offsets that differ (equal ones alias in the caches). Never freed. */
+/* Huge pages, like the arenas of the runtime, at offsets that differ (equal ones alias in the caches). Never
+ * freed. */
 static float *floats(int64_t n)
 {
     static size_t count;
@@ -173,12 +174,12 @@ static void measure_peak(void)
 /* ---- oneDNN ---- */
 
 #ifdef WF_BENCH_DNNL
-#define CHECK(e)                                                                                             \
-    do {                                                                                                     \
-        if ((e) != dnnl_success) {                                                                           \
-            fprintf(stderr, "oneDNN failed: %s\n", #e);                                                      \
-            exit(1);                                                                                         \
-        }                                                                                                    \
+#define CHECK(e)                                        \
+    do {                                                \
+        if ((e) != dnnl_success) {                      \
+            fprintf(stderr, "oneDNN failed: %s\n", #e); \
+            exit(1);                                    \
+        }                                               \
     } while (0)
 
 static dnnl_engine_t engine;
@@ -204,8 +205,8 @@ static void dnn_arg(dnn_job *d, int id, const dnnl_memory_desc_t *md)
 }
 
 /* The first implementation whose name contains `want`; returns 0 when there is none. */
-static int dnn_create(dnn_job *d, const_dnnl_op_desc_t desc, const_dnnl_primitive_attr_t attr, const char *want,
-                      dnnl_primitive_desc_t *out_pd)
+static int dnn_create(dnn_job *d, const_dnnl_op_desc_t desc, const_dnnl_primitive_attr_t attr,
+                      const char *want, dnnl_primitive_desc_t *out_pd)
 {
     dnnl_primitive_desc_iterator_t it;
     if (dnnl_primitive_desc_iterator_create(&it, desc, attr, engine, NULL) != dnnl_success) {
@@ -250,7 +251,9 @@ static void bench_depthwise(const char *net, int c, int size, int k, int s, wf_e
 {
     char title[80];
     snprintf(title, sizeof title, "dw %s %d@%d k%d s%d%s", net, c, size, k, s,
-             act == WF_EP_CLIP ? "" : act == WF_EP_SWISH ? " swish" : " hswish");
+             act == WF_EP_CLIP    ? ""
+             : act == WF_EP_SWISH ? " swish"
+                                  : " hswish");
     if (!wanted(title)) {
         return;
     }
@@ -301,8 +304,8 @@ static void bench_depthwise(const char *net, int c, int size, int k, int s, wf_e
         CHECK(dnnl_memory_desc_init_by_tag(&bm, 1, bd, dnnl_f32, dnnl_a));
         CHECK(dnnl_memory_desc_init_by_tag(&ym, 4, yd, dnnl_f32, kinds[i].tag));
         dnnl_convolution_desc_t desc;
-        CHECK(dnnl_dilated_convolution_forward_desc_init(&desc, dnnl_forward_inference, dnnl_convolution_direct,
-                                                         &xm, &wm, &bm, &ym, st, dil, p0, p1));
+        CHECK(dnnl_dilated_convolution_forward_desc_init(
+            &desc, dnnl_forward_inference, dnnl_convolution_direct, &xm, &wm, &bm, &ym, st, dil, p0, p1));
         dnnl_primitive_attr_t attr;
         dnnl_post_ops_t ops;
         CHECK(dnnl_primitive_attr_create(&attr));
@@ -333,19 +336,19 @@ static void bench_all_depthwise(void)
         const char *net;
         int c, size, k, s, act;
     } rows[] = {
-        {"mnv3", 16, 112, 3, 1, WF_EP_CLIP},        {"mnv3", 64, 112, 3, 2, WF_EP_CLIP},
-        {"mnv3", 72, 56, 3, 1, WF_EP_CLIP},         {"mnv3", 72, 56, 5, 2, WF_EP_CLIP},
-        {"mnv3", 120, 28, 5, 1, WF_EP_CLIP},        {"mnv3", 240, 28, 3, 2, WF_EP_HARD_SWISH},
-        {"mnv3", 200, 14, 3, 1, WF_EP_HARD_SWISH},  {"mnv3", 480, 14, 3, 1, WF_EP_HARD_SWISH},
-        {"mnv3", 672, 14, 5, 2, WF_EP_HARD_SWISH},  {"mnv3", 960, 7, 5, 1, WF_EP_HARD_SWISH},
-        {"lite0", 32, 112, 3, 1, WF_EP_CLIP},       {"lite0", 96, 112, 3, 2, WF_EP_CLIP},
-        {"lite0", 144, 56, 3, 1, WF_EP_CLIP},       {"lite0", 144, 56, 5, 2, WF_EP_CLIP},
-        {"lite0", 240, 28, 5, 1, WF_EP_CLIP},       {"lite0", 480, 14, 5, 1, WF_EP_CLIP},
-        {"lite0", 672, 14, 5, 2, WF_EP_CLIP},       {"lite0", 1152, 7, 5, 1, WF_EP_CLIP},
-        {"lite0", 1152, 7, 3, 1, WF_EP_CLIP},       {"b0", 240, 28, 5, 1, WF_EP_SWISH},
-        {"b0", 672, 14, 5, 1, WF_EP_SWISH},         {"b0", 1152, 7, 5, 1, WF_EP_SWISH},
-        {"convnext", 96, 56, 7, 1, WF_EP_CLIP},     {"convnext", 192, 28, 7, 1, WF_EP_CLIP},
-        {"convnext", 384, 14, 7, 1, WF_EP_CLIP},    {"convnext", 768, 7, 7, 1, WF_EP_CLIP},
+        {"mnv3", 16, 112, 3, 1, WF_EP_CLIP},       {"mnv3", 64, 112, 3, 2, WF_EP_CLIP},
+        {"mnv3", 72, 56, 3, 1, WF_EP_CLIP},        {"mnv3", 72, 56, 5, 2, WF_EP_CLIP},
+        {"mnv3", 120, 28, 5, 1, WF_EP_CLIP},       {"mnv3", 240, 28, 3, 2, WF_EP_HARD_SWISH},
+        {"mnv3", 200, 14, 3, 1, WF_EP_HARD_SWISH}, {"mnv3", 480, 14, 3, 1, WF_EP_HARD_SWISH},
+        {"mnv3", 672, 14, 5, 2, WF_EP_HARD_SWISH}, {"mnv3", 960, 7, 5, 1, WF_EP_HARD_SWISH},
+        {"lite0", 32, 112, 3, 1, WF_EP_CLIP},      {"lite0", 96, 112, 3, 2, WF_EP_CLIP},
+        {"lite0", 144, 56, 3, 1, WF_EP_CLIP},      {"lite0", 144, 56, 5, 2, WF_EP_CLIP},
+        {"lite0", 240, 28, 5, 1, WF_EP_CLIP},      {"lite0", 480, 14, 5, 1, WF_EP_CLIP},
+        {"lite0", 672, 14, 5, 2, WF_EP_CLIP},      {"lite0", 1152, 7, 5, 1, WF_EP_CLIP},
+        {"lite0", 1152, 7, 3, 1, WF_EP_CLIP},      {"b0", 240, 28, 5, 1, WF_EP_SWISH},
+        {"b0", 672, 14, 5, 1, WF_EP_SWISH},        {"b0", 1152, 7, 5, 1, WF_EP_SWISH},
+        {"convnext", 96, 56, 7, 1, WF_EP_CLIP},    {"convnext", 192, 28, 7, 1, WF_EP_CLIP},
+        {"convnext", 384, 14, 7, 1, WF_EP_CLIP},   {"convnext", 768, 7, 7, 1, WF_EP_CLIP},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         bench_depthwise(rows[i].net, rows[i].c, rows[i].size, rows[i].k, rows[i].s, (wf_ep_fn)rows[i].act);

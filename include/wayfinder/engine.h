@@ -46,8 +46,10 @@ WF_API size_t wf_engine_input_count(const wf_engine_t *engine);
 WF_API size_t wf_engine_output_count(const wf_engine_t *engine);
 WF_API wf_port_info_t wf_engine_input(const wf_engine_t *engine, size_t spec, size_t index);
 WF_API wf_port_info_t wf_engine_output(const wf_engine_t *engine, size_t spec, size_t index);
-/* True when the input may have only one value (it decides shapes inside the model); *out_value then views it. */
-WF_API bool wf_engine_fixed_input(const wf_engine_t *engine, size_t spec, size_t index, wf_tensor_t *out_value);
+/* True when the input may have only one value (it decides shapes inside the model); *out_value then views it.
+ */
+WF_API bool wf_engine_fixed_input(const wf_engine_t *engine, size_t spec, size_t index,
+                                  wf_tensor_t *out_value);
 /* The specialisation whose input types are these (one type per input, in order); INPUT_MISMATCH lists what
  * there is. */
 WF_API wf_status_t wf_engine_find_spec(const wf_engine_t *engine, const wf_type_t *types, size_t count,

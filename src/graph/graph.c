@@ -371,8 +371,8 @@ static wf_status_t order_insert(wf_graph_t *graph, wf_node_id id, wf_node_id bef
     return WF_OK;
 }
 
-/* Outputs that nobody wants but that stand before a wanted one get a value without uses, so that the first output always
- * names the node and kernels always have a place to write. */
+/* Outputs that nobody wants but that stand before a wanted one get a value without uses, so that the first
+ * output always names the node and kernels always have a place to write. */
 static wf_status_t fill_output_gaps(wf_graph_t *graph, wf_node_t *node)
 {
     uint32_t needed = 1;

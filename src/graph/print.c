@@ -20,7 +20,7 @@ bool wf_text_is_plain(const char *text)
             return false;
         }
     }
-    return text[0] != '\0';
+    return text[0] != '\0' && text[strlen(text) - 1] != ':';
 }
 
 /* A name or string, quoted when it must be. */
@@ -62,12 +62,16 @@ static void print_type(wf_text_t *text, const wf_type_t *type)
     wf_text_puts(text, "]");
 }
 
-/* The shortest decimal that reads back as the same number. */
+/* A whole number as one, else the shortest decimal that reads back as the same number. */
 static void print_double(wf_text_t *text, double value, bool single)
 {
     char digits[40];
     if (isnan(value)) {
         wf_text_puts(text, "nan");
+        return;
+    }
+    if (value == floor(value) && fabs(value) < 1e7 && !(value == 0.0 && signbit(value))) {
+        wf_text_printf(text, "%.0f", value);
         return;
     }
     for (int precision = 1; precision <= 17; precision++) {

@@ -407,9 +407,9 @@ static wf_status_t check_nodes(body_t *self, sizes_t *sizes, unsigned depth, uin
     if (size > WF_ONNX_MAX_INLINED_NODES) {
         size = WF_ONNX_MAX_INLINED_NODES + 1; /* still too many, but neither NONE nor a sum that wraps */
         if (depth == 0) {
-            WF_TRY(file_problem(self->model, no_name,
-                                WF_ERROR(MODEL_LIMIT, "more than %d nodes when functions are inlined",
-                                         WF_ONNX_MAX_INLINED_NODES)));
+            WF_TRY(file_problem(
+                self->model, no_name,
+                WF_ERROR(MODEL_LIMIT, "more than %d nodes, functions inlined", WF_ONNX_MAX_INLINED_NODES)));
         }
     }
     *out_size = (uint32_t)WF_MAX(size, 1u);

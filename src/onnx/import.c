@@ -157,7 +157,7 @@ wf_status_t wf_import_count(wf_importer_t *self)
     self->node_count++;
     return self->node_count <= WF_ONNX_MAX_INLINED_NODES
                ? WF_OK
-               : WF_ERROR(MODEL_LIMIT, "more than %d nodes when functions and bodies are inlined",
+               : WF_ERROR(MODEL_LIMIT, "more than %d nodes, functions and bodies inlined",
                           WF_ONNX_MAX_INLINED_NODES);
 }
 

@@ -125,7 +125,8 @@ static wf_status_t find(const wf_pb_tensor_t *tensor, const wf_type_t *type, pla
         *out_view = (wf_span_t){tensor->external, (size_t)bytes};
         return WF_OK;
     }
-    if (WF_PB_HAS(tensor, tensor, raw_data)) {
+    size_t records = field_records(tensor, out_field->number);
+    if (WF_PB_HAS(tensor, tensor, raw_data) && (tensor->raw_data.bytes > 0 || records == 0)) {
         if (tensor->raw_data.bytes != bytes) {
             return wrong_size("raw_data", tensor->raw_data.bytes, bytes);
         }
@@ -133,7 +134,7 @@ static wf_status_t find(const wf_pb_tensor_t *tensor, const wf_type_t *type, pla
         return WF_OK;
     }
     *out_place = PLACE_FIELD;
-    if (field_records(tensor, out_field->number) == 0 && bytes > 0) {
+    if (records == 0 && bytes > 0) {
         return WF_ERROR(MODEL_INVALID, "neither raw_data nor %s is there, %llu bytes are needed",
                         out_field->name, (unsigned long long)bytes);
     }

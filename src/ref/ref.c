@@ -202,17 +202,6 @@ bool wf_ref_supports(wf_op_t op, wf_dtype_t first_input_dtype)
     return strchr(types, '*') != NULL || strchr(types, letter) != NULL;
 }
 
-wf_status_t wf_ref_scratch_bytes(const wf_ref_call_t *call, size_t *out_bytes)
-{
-    *out_bytes = 0;
-    if (call->op < WF_OP_COUNT && rows[call->op].scratch_bytes != NULL) {
-        *out_bytes = rows[call->op].scratch_bytes(call);
-    }
-    return *out_bytes == SIZE_MAX
-               ? WF_ERROR(INTERNAL, "scratch of %s does not fit", wf_op_info(call->op)->onnx_name)
-               : WF_OK;
-}
-
 /* Empty tensors may have dims whose product, the empty one left out, does not fit; kernels multiply dims
  * freely. */
 static wf_status_t check_dims(const wf_tensor_t *tensors, size_t count, const char *what)
@@ -228,25 +217,44 @@ static wf_status_t check_dims(const wf_tensor_t *tensors, size_t count, const ch
     return WF_OK;
 }
 
-/* True when there is nothing to compute, however long the other dims of the empty tensors are. */
+static wf_status_t check_all_dims(const wf_ref_call_t *call)
+{
+    WF_TRY(check_dims(call->inputs, call->input_count, "input"));
+    return check_dims(call->outputs, call->output_count, "output");
+}
+
+/* True when no output has an element, however long the other dims are. */
 static bool outputs_are_empty(const wf_ref_call_t *call)
 {
-    bool empty = true;
     for (size_t k = 0; k < call->output_count; k++) {
-        empty = empty && (call->outputs[k].data == NULL || wf_type_elems(&call->outputs[k].type) == 0);
+        if (call->outputs[k].type.dtype != WF_DTYPE_NONE && wf_type_elems(&call->outputs[k].type) != 0) {
+            return false;
+        }
     }
-    return empty;
+    return true;
+}
+
+wf_status_t wf_ref_scratch_bytes(const wf_ref_call_t *call, size_t *out_bytes)
+{
+    *out_bytes = 0;
+    WF_TRY(check_all_dims(call));
+    if (call->op < WF_OP_COUNT && rows[call->op].scratch_bytes != NULL && !outputs_are_empty(call)) {
+        *out_bytes = rows[call->op].scratch_bytes(call);
+    }
+    return *out_bytes == SIZE_MAX
+               ? WF_ERROR(INTERNAL, "scratch of %s does not fit", wf_op_info(call->op)->onnx_name)
+               : WF_OK;
 }
 
 wf_status_t wf_ref_run(const wf_ref_call_t *call)
 {
     wf_dtype_t dtype = call->input_count > 0 ? call->inputs[0].type.dtype : WF_DTYPE_NONE;
+    assert(call->op < WF_OP_COUNT);
     if (!wf_ref_supports(call->op, dtype)) {
         return WF_ERROR(MODEL_UNSUPPORTED, "%s has no reference kernel for %s",
                         wf_op_info(call->op)->onnx_name, wf_dtype_name(dtype));
     }
-    WF_TRY(check_dims(call->inputs, call->input_count, "input"));
-    WF_TRY(check_dims(call->outputs, call->output_count, "output"));
+    WF_TRY(check_all_dims(call));
     if (outputs_are_empty(call)) {
         return WF_OK;
     }

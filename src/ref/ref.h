@@ -27,7 +27,8 @@ typedef wf_status_t wf_ref_fn(const wf_ref_call_t *call);
 
 /* Runs the operator. MODEL_LIMIT for dims whose product without those of 0 does not fit in int64_t. */
 wf_status_t wf_ref_run(const wf_ref_call_t *call) WF_MUST_USE;
-/* Scratch a call needs (data pointers are not looked at). INTERNAL when it does not fit in size_t. */
+/* Scratch a call needs (data pointers are not looked at). INTERNAL when it does not fit in size_t;
+ * MODEL_LIMIT as wf_ref_run. */
 wf_status_t wf_ref_scratch_bytes(const wf_ref_call_t *call, size_t *out_bytes) WF_MUST_USE;
 /* False when the operator has no reference kernel yet for these types: such nodes are refused by name. */
 bool wf_ref_supports(wf_op_t op, wf_dtype_t first_input_dtype);

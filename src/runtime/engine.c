@@ -319,7 +319,8 @@ wf_port_info_t wf_engine_output(const wf_engine_t *engine, size_t spec, size_t i
 bool wf_engine_fixed_input(const wf_engine_t *engine, size_t spec, size_t index, wf_tensor_t *out_value)
 {
     const wf_engine_port_t *port = &engine->image.ports[engine->image.specs[spec].first_input + index];
-    if (port->fixed != 0) *out_value = constant_tensor(&engine->image, port->fixed - 1);
+    if (port->fixed != 0)
+        *out_value = constant_tensor(&engine->image, port->fixed - 1);
     return port->fixed != 0;
 }
 

@@ -16,7 +16,9 @@
 static const size_t round_blocks[] = {6, 10, 16, 24};
 #define TACTICS_PER_REQUEST 8u
 #define BATCH_NS 100e3
-#define MEMORY_BYTES ((size_t)256 << 20)
+/* Sets of one request; less where memory is short. */
+#define MEMORY_BYTES ((size_t)128 << 20)
+#define MEMORY_SHARE (1.0 / 32)
 /* Starting a request, making and filling memory. */
 #define REQUEST_NS 4e6
 /* Constants that the worker gets as they are; larger floating-point ones it makes up. */
@@ -24,6 +26,7 @@ static const size_t round_blocks[] = {6, 10, 16, 24};
 /* A solve with marginals may take this share of measuring time. */
 #define APPRAISE_SHARE 0.2
 #define IDLE_DEATHS_MAX 3u
+#define STRIKES_MAX 2u
 
 typedef struct plan {
     size_t topic;
@@ -146,7 +149,26 @@ static void keep_rows(wf_tuner_t *tuner, const wf_problem_t *problem, const wf_t
     }
 }
 
-/* Bans a choice for good, unless nothing else does its work. */
+/* Bans a choice, unless nothing else does its work. */
+static wf_status_t ban(wf_tuner_t *tuner, size_t topic_index, size_t c, const char *reason)
+{
+    wf_topic_t *topic = &tuner->profile.topics.items[topic_index];
+    const char *tactic = topic->choices[c].tactic;
+    WF_TRY(wf_profile_quarantine(&tuner->profile, topic, c, reason));
+    wf_profile_apply(&tuner->profile, tuner->job, false);
+    wf_route_t *routes = NULL;
+    wf_status_t status = wf_job_solve(tuner->job, &routes);
+    wf_job_routes_free(tuner->job, routes);
+    if (wf_status_code(status) != WF_CODE_INTERNAL)
+        return status;
+    wf_status_free(status);
+    wf_tuner_tell(tuner, WF_TUNE_NOTE, 0, 0, 0, "%s stays in use: nothing else does its work", tactic);
+    WF_TRY(wf_profile_keep(&tuner->profile, topic, c));
+    wf_profile_apply(&tuner->profile, tuner->job, false);
+    return WF_OK;
+}
+
+/* For good: the database keeps it. */
 static wf_status_t quarantine(wf_tuner_t *tuner, size_t topic_index, size_t c, const char *reason)
 {
     wf_topic_t *topic = &tuner->profile.topics.items[topic_index];
@@ -159,21 +181,9 @@ static wf_status_t quarantine(wf_tuner_t *tuner, size_t topic_index, size_t c, c
         json_pack("{s:s s:s s:s}", "tactic", tactic, "reason", reason, "problem", topic->problem->text);
     if (json_array_append_new(tuner->quarantined, entry) != 0)
         return wf_status_out_of_memory();
-    WF_TRY(wf_profile_quarantine(&tuner->profile, topic, c, row.quarantine));
-    wf_profile_apply(&tuner->profile, tuner->job, false);
-    wf_route_t *routes = NULL;
-    wf_status_t status = wf_job_solve(tuner->job, &routes);
-    wf_job_routes_free(tuner->job, routes);
-    if (status == WF_OK) {
+    WF_TRY(ban(tuner, topic_index, c, row.quarantine));
+    if (topic->choices[c].quarantine != NULL)
         keep_rows(tuner, topic->problem, &row, 1);
-        return WF_OK;
-    }
-    if (wf_status_code(status) != WF_CODE_INTERNAL)
-        return status;
-    wf_status_free(status);
-    wf_tuner_tell(tuner, WF_TUNE_NOTE, 0, 0, 0, "%s stays in use: nothing else does its work", tactic);
-    WF_TRY(wf_profile_keep(&tuner->profile, topic, c));
-    wf_profile_apply(&tuner->profile, tuner->job, false);
     return WF_OK;
 }
 
@@ -223,12 +233,41 @@ static wf_status_t take_result(wf_tuner_t *tuner, const plan_t *plan, const wf_m
     return WF_OK;
 }
 
+/* How often a tactic took a process with it in this session, this time included. */
+static wf_status_t count_strike(wf_tuner_t *tuner, const char *tactic, uint64_t *out_strikes)
+{
+    *out_strikes = 0;
+    (void)wf_map_get(&tuner->strikes, tactic, strlen(tactic), out_strikes);
+    ++*out_strikes;
+    return wf_map_set(&tuner->strikes, tactic, strlen(tactic), *out_strikes);
+}
+
+/* A tactic that took several processes with it is not tried on further problems; each try may cost seconds.
+ * For this session only: on those problems nothing was seen. */
+static wf_status_t distrust(wf_tuner_t *tuner, const char *tactic)
+{
+    wf_tuner_tell(tuner, WF_TUNE_NOTE, 0, 0, 0, "%s is not tried on other problems in this tuning", tactic);
+    for (size_t t = 0; t < tuner->profile.topics.count; t++) {
+        wf_topic_t *topic = &tuner->profile.topics.items[t];
+        size_t c = wf_topic_find(topic, tactic);
+        if (c < topic->choice_count && !wf_topic_knows(topic, &topic->choices[c]) &&
+            topic->choices[c].quarantine == NULL)
+            WF_TRY(ban(tuner, t, c, "it misbehaved on other problems"));
+    }
+    return WF_OK;
+}
+
 /* The worker is gone: the tactic that ran is to blame, if one did. */
 static wf_status_t take_fault(wf_tuner_t *tuner, const plan_t *plan, const wf_fault_t *fault)
 {
     if (fault->item < plan->count) {
+        const char *tactic =
+            tuner->profile.topics.items[plan->topic].choices[plan->choices[fault->item]].tactic;
+        uint64_t strikes;
         tuner->idle_deaths = 0;
-        return quarantine(tuner, plan->topic, plan->choices[fault->item], fault->text);
+        WF_TRY(quarantine(tuner, plan->topic, plan->choices[fault->item], fault->text));
+        WF_TRY(count_strike(tuner, tactic, &strikes));
+        return strikes == STRIKES_MAX ? distrust(tuner, tactic) : WF_OK;
     }
     wf_tuner_tell(tuner, WF_TUNE_FAULT, 0, 0, 0, "the measuring worker %s", fault->text);
     if (++tuner->idle_deaths >= IDLE_DEATHS_MAX)
@@ -247,16 +286,16 @@ static wf_status_t measure(wf_tuner_t *tuner, const plan_t *plan, double until_s
         slowest_ns = fmax(slowest_ns, topic->choices[plan->choices[i]].estimate_ns);
     }
     WF_TRY(find_constants(tuner, topic, &constants));
-    wf_measure_request_t request = {.problem = topic->problem,
-                                    .tactics = tactics,
-                                    .tactic_count = plan->count,
-                                    .constants = constants,
-                                    .block_count = plan->blocks,
-                                    .batch_ns = BATCH_NS,
-                                    .memory_bytes = MEMORY_BYTES,
-                                    .seed = tuner->options->seed + tuner->request_count++,
-                                    .deadline_ns =
-                                        wf_tuner_deadline_ns(tuner, until_s - wf_tuner_elapsed_s(tuner))};
+    wf_measure_request_t request = {
+        .problem = topic->problem,
+        .tactics = tactics,
+        .tactic_count = plan->count,
+        .constants = constants,
+        .block_count = plan->blocks,
+        .batch_ns = BATCH_NS,
+        .memory_bytes = (size_t)fmin(MEMORY_BYTES, MEMORY_SHARE * wf_tuner_free_bytes()),
+        .seed = tuner->options->seed + tuner->request_count++,
+        .deadline_ns = wf_tuner_deadline_ns(tuner, until_s - wf_tuner_elapsed_s(tuner))};
     wf_measure_result_t result;
     wf_fault_t fault;
     wf_worker_allow_s(tuner->worker, fmax(tuner->hang_s, 30e-9 * slowest_ns));

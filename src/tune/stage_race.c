@@ -146,20 +146,6 @@ double wf_tuner_delta(const wf_tuner_t *tuner)
 
 /* ---- Finalists ---- */
 
-static double free_bytes(void)
-{
-    FILE *file = fopen("/proc/meminfo", "re");
-    char line[256];
-    unsigned long long kib = 0;
-    while (file != NULL && fgets(line, sizeof line, file) != NULL) {
-        if (sscanf(line, "MemAvailable: %llu", &kib) == 1)
-            break;
-    }
-    if (file != NULL)
-        (void)fclose(file);
-    return kib > 0 ? 1024.0 * (double)kib : 4e9;
-}
-
 /* How many engines can be built, kept and raced in what time and memory there is. */
 static size_t finalists_allowed(const wf_tuner_t *tuner)
 {
@@ -170,8 +156,8 @@ static size_t finalists_allowed(const wf_tuner_t *tuner)
     double blocks = fmax(FIRST_BLOCKS, 10.5 * pow(tuner->aa_sd / 0.01, 2));
     double by_race = fmax(RACE_SHARE * room_s / (blocks * wf_tuner_sample_s(tuner)),
                           RACE_SHARE * room_s >= FIRST_BLOCKS * 2 * wf_tuner_sample_s(tuner) ? 2 : 0);
-    double by_memory =
-        MEMORY_SHARE * free_bytes() / (MEMORY_PER_ENGINE * (double)tuner->fallback.engine_bytes + 1e6);
+    double by_memory = MEMORY_SHARE * wf_tuner_free_bytes() /
+                       (MEMORY_PER_ENGINE * (double)tuner->fallback.engine_bytes + 1e6);
     double allowed = fmin(fmin(by_build, by_race), fmin(by_memory, WF_TUNE_FINALISTS_MAX));
     return allowed < 2 ? 0 : (size_t)allowed;
 }

@@ -13,7 +13,7 @@
 #define DEFAULT_BUDGET_S 120.0
 #define TICK_S 0.1
 /* Without a launch ended for this long, and twenty times what was expected, a tactic hangs. */
-#define HANG_S 5.0
+#define HANG_S 2.0
 
 /* ---- Time ---- */
 
@@ -38,6 +38,22 @@ uint64_t wf_tuner_deadline_ns(const wf_tuner_t *tuner, double seconds)
 {
     double left = fmin(seconds, wf_tuner_left_s(tuner) - wf_tuner_reserve_s(tuner));
     return wf_clock_ns() + (uint64_t)(1e9 * fmax(left, 0));
+}
+
+/* ---- Memory ---- */
+
+double wf_tuner_free_bytes(void)
+{
+    FILE *file = fopen("/proc/meminfo", "re");
+    char line[256];
+    unsigned long long kib = 0;
+    while (file != NULL && fgets(line, sizeof line, file) != NULL) {
+        if (sscanf(line, "MemAvailable: %llu", &kib) == 1)
+            break;
+    }
+    if (file != NULL)
+        (void)fclose(file);
+    return kib > 0 ? 1024.0 * (double)kib : 4e9;
 }
 
 /* ---- Events ---- */
@@ -400,6 +416,7 @@ static void init(wf_tuner_t *tuner, wf_job_t *job, const wf_tune_options_t *opti
                           .notes = json_array()};
     wf_arena_init(&tuner->arena, job->allocator);
     wf_profile_init(&tuner->profile, job->allocator);
+    wf_map_init(&tuner->strikes, job->allocator);
     wf_candidate_init(&tuner->fallback, "default", job->allocator);
 }
 
@@ -412,6 +429,7 @@ static void deinit(wf_tuner_t *tuner)
     wf_journal_close(tuner->journal);
     wf_database_close(tuner->database);
     wf_profile_deinit(&tuner->profile);
+    wf_map_deinit(&tuner->strikes);
     json_decref(tuner->stages);
     json_decref(tuner->quarantined);
     json_decref(tuner->accuracy);

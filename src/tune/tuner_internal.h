@@ -57,6 +57,7 @@ typedef struct wf_tuner {
     char worker_path[4096];
     double hang_s;
     uint32_t idle_deaths;
+    wf_map_t strikes; /* tactic -> processes that it took with it */
     uint64_t request_count;
     double best_canary_ns; /* of the session */
 
@@ -91,6 +92,8 @@ double wf_tuner_left_s(const wf_tuner_t *tuner);
 double wf_tuner_reserve_s(const wf_tuner_t *tuner);
 /* wf_clock_ns at which measuring must end: now + seconds, but never into the reserve. */
 uint64_t wf_tuner_deadline_ns(const wf_tuner_t *tuner, double seconds);
+/* Memory that the machine could give now. */
+double wf_tuner_free_bytes(void);
 /* Tells the caller; notes when it asks to stop. `text` is formatted. */
 void wf_tuner_tell(wf_tuner_t *tuner, wf_tune_event_kind_t kind, double value_ns, uint64_t done,
                    uint64_t total, const char *format, ...) WF_PRINTF(6, 7);

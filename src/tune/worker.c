@@ -4,6 +4,7 @@
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <math.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -502,12 +503,13 @@ static wf_status_t share_constants(const wf_measure_request_t *request, wf_const
     return WF_OK;
 }
 
-/* What measuring a problem takes at most, besides the sets: tensors of every tactic, and packed constants. */
+/* What measuring a problem takes at most: sets of operands and outputs, which tactics share, packed constants
+ * of each, and tensors as they are. At most 64 sets are made. */
 static size_t expected_bytes(const wf_measure_request_t *request)
 {
-    const wf_problem_t *problem = request->problem;
-    double bytes = 4 * wf_problem_bytes(problem) * (double)request->tactic_count;
-    bytes += 2 * (double)request->memory_bytes * (double)request->tactic_count;
+    double tensors = wf_problem_bytes(request->problem), tactics = (double)request->tactic_count;
+    double sets = fmin((double)request->memory_bytes, 256 * tensors);
+    double bytes = (tactics + 2) * sets + 4 * tactics * tensors;
     return bytes < (double)(SIZE_MAX / 4) ? (size_t)bytes : SIZE_MAX / 4;
 }
 

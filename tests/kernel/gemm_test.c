@@ -314,7 +314,7 @@ static wf_gemm_plan random_plan(wf_random_t *random, const wf_gemm_shape *s)
                          .n_block = range(random, 1, 150),
                          .k_block = range(random, 1, 120),
                          .panel_vectors = (int16_t)range(random, 1, 3),
-                         .m_outer = (int16_t)range(random, 0, 1),
+                         .m_band = (int16_t)(range(random, 0, 1) * range(random, 1, 30)),
                          .pack_a = (int16_t)range(random, 0, 1),
                          .pack_b = (int16_t)range(random, 0, 1),
                          .prefetch = (int16_t)range(random, 0, 2)};
@@ -371,10 +371,10 @@ static void test_random_problems(void **state)
             for (int attempt = 0; attempt < 3; attempt++) {
                 char what[200];
                 snprintf(what, sizeof what,
-                         "round %d %s a%d b%d m%d n%d k%d taps%d, plan m%d n%d k%d v%d mo%d pa%d pb%d kw%d",
+                         "round %d %s a%d b%d m%d n%d k%d taps%d, plan m%d n%d k%d v%d band%d pa%d pb%d kw%d",
                          round, tiers[t].name, p.shape.a_kind, p.shape.b_kind, (int)p.shape.m, (int)p.shape.n,
                          (int)p.shape.k, (int)taps_of(&p.shape), plan.m_block, plan.n_block, plan.k_block,
-                         plan.panel_vectors, plan.m_outer, plan.pack_a, plan.pack_b, plan.merge_kw);
+                         plan.panel_vectors, plan.m_band, plan.pack_a, plan.pack_b, plan.merge_kw);
                 run(tiers[t].kernels, &p, &plan, before, attempt == 2);
                 if (attempt == 0) {
                     check(&p, before, what);

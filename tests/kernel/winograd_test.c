@@ -279,7 +279,7 @@ static void test_random_problems(void **state)
                     plan.gemm.n_block = range(&random, 1, 60);
                     plan.gemm.k_block = range(&random, 4, 60);
                     plan.gemm.panel_vectors = (int16_t)range(&random, 1, 3);
-                    plan.gemm.m_outer = (int16_t)range(&random, 0, 1);
+                    plan.gemm.m_band = (int16_t)(range(&random, 0, 1) * range(&random, 1, 30));
                 }
             }
         }

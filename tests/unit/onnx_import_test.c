@@ -405,7 +405,7 @@ static void inlining_is_bounded(void **state)
     onnx_writer_input(&self.writer, "x", ONNX_FLOAT, "2");
     onnx_writer_node(&self.writer, "local:F0", "x", "y", "");
     onnx_writer_output(&self.writer, "y", ONNX_FLOAT, NULL);
-    assert_failure(&self, NULL, 0, WF_CODE_MODEL_LIMIT, "nodes when functions are inlined", "");
+    assert_failure(&self, NULL, 0, WF_CODE_MODEL_LIMIT, "nodes, functions inlined", "");
 }
 
 /* ---- Failures ---- */

@@ -528,6 +528,9 @@ static void typed_fields_and_raw_data_agree(void **state)
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         onnx_bytes_t raw = onnx_raw_tensor("t", rows[i].type, rows[i].dims, rows[i].raw, rows[i].raw_bytes);
         onnx_bytes_t typed = onnx_tensor("t", rows[i].type, rows[i].dims);
+        if (i % 2 == 0) {
+            onnx_put_blob(&typed, 9, "", 0); /* some writers leave an empty raw_data */
+        }
         for (size_t k = 0; k < rows[i].count; k++) {
             onnx_put_int(&typed, (uint32_t)rows[i].field, rows[i].numbers[k]);
         }

@@ -326,13 +326,38 @@ static void every_operator_has_a_kernel(void **state)
 static void scratch_that_does_not_fit(void **state)
 {
     (void)state;
-    wf_tensor_t x = {.type = {WF_DTYPE_F32, 1, {INT64_MAX}}}, out[2] = {{.type = {0}}, {.type = {0}}};
+    wf_tensor_t x = {.type = {WF_DTYPE_F32, 1, {INT64_MAX / 16}}};
+    wf_tensor_t out[2] = {{.type = {WF_DTYPE_F32, 1, {1}}}, {.type = {WF_DTYPE_I64, 1, {1}}}};
     wf_attrs_t attrs = {0};
     wf_ref_call_t call = {
         .op = WF_OP_TOP_K, .attrs = &attrs, .input_count = 1, .inputs = &x, .output_count = 2};
     call.outputs = out;
+    wf_parallel_t parallel = {.thread_count = 8};
+    call.parallel = &parallel;
     size_t bytes;
     wf_assert_fails(wf_ref_scratch_bytes(&call, &bytes), INTERNAL);
+}
+
+/* Nothing loops over the long dims of an empty tensor, and what cannot be multiplied is refused. */
+static void empty_tensors_with_long_dims(void **state)
+{
+    (void)state;
+    static const wf_ref_case_t cases[] = {
+        {"Softmax", "f32[0,1,1099511627776]=", "", "f32[0,1,1099511627776]="},
+        {"CumSum", "f32[1099511627776,0]=", "axis=1", "f32[1099511627776,0]="},
+        {"TopK", "f32[1099511627776,0]=", "k=0", "f32[1099511627776,0]= i64[1099511627776,0]="},
+        {"ReduceSum", "f32[2,0,1099511627776]=", "axes=1,2", "f32[2,1,1]=0"},
+        {"Tile", "f32[72057594037927936,0]= i64[2]=0,8", "", "f32[0,0]="},
+    };
+    wf_ref_cases_run(cases, WF_COUNT_OF(cases));
+    float sum = 0;
+    wf_tensor_t x = {.type = {WF_DTYPE_F32, 3, {8, INT64_C(1) << 62, 0}}, .data = &sum};
+    wf_tensor_t out = {.type = {WF_DTYPE_F32, 0, {0}}, .data = &sum};
+    wf_attrs_t attrs = {0};
+    wf_ref_call_t call = {.op = WF_OP_REDUCE_SUM, .attrs = &attrs, .input_count = 1, .inputs = &x};
+    call.output_count = 1;
+    call.outputs = &out;
+    wf_assert_fails(wf_ref_run(&call), MODEL_LIMIT);
 }
 
 /* What is not finite goes through the paths alike: a zero of padding is multiplied like any value. */
@@ -350,9 +375,8 @@ static void infinities_are_alike(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(fast_paths_equal_plain_loops),
-        cmocka_unit_test(every_operator_has_a_kernel),
-        cmocka_unit_test(scratch_that_does_not_fit),
+        cmocka_unit_test(fast_paths_equal_plain_loops), cmocka_unit_test(every_operator_has_a_kernel),
+        cmocka_unit_test(scratch_that_does_not_fit),    cmocka_unit_test(empty_tensors_with_long_dims),
         cmocka_unit_test(infinities_are_alike),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

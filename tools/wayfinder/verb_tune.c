@@ -19,7 +19,8 @@ typedef struct live {
     double best_ns;
 } live_t;
 
-static const char *const kind_names[] = {"stage", "default", "timing", "trial", "incumbent", "fault", "note", "tick"};
+static const char *const kind_names[] = {"stage",     "default", "timing", "trial",
+                                         "incumbent", "fault",   "note",   "tick"};
 
 static void write_event(live_t *live, const wf_tune_event_t *e)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* canonical_form: one spelling of what can be written in several ways, without changing a bit of any result:
  * axes counted from the front, permutations and reduced axes written out, slices clamped, constants as second
- * operands without leading dims of 1, x - c as x + (-c), x^2 as x * x, Max and Min with a scalar as Clip, Clip
- * from 0 upwards as Relu, means over the whole image as GlobalAveragePool. Everything after it looks for one
- * form. */
+ * operands without leading dims of 1, x - c as x + (-c), x^2 as x * x, Max and Min with a scalar as Clip,
+ * Clip from 0 upwards as Relu, means over the whole image as GlobalAveragePool. Everything after it looks for
+ * one form. */
 #include <math.h>
 #include <string.h>
 
@@ -223,7 +223,8 @@ static wf_status_t constant_trimmed(wf_graph_t *graph, wf_node_id id, bool *out_
 static wf_status_t constant_second(wf_graph_t *graph, wf_node_id id, bool *out_changed)
 {
     const wf_node_t *node = wf_graph_node(graph, id);
-    if (node->input_count == 2 && is_constant(graph, node->inputs[0]) && !is_constant(graph, node->inputs[1])) {
+    if (node->input_count == 2 && is_constant(graph, node->inputs[0]) &&
+        !is_constant(graph, node->inputs[1])) {
         wf_value_id first = node->inputs[0];
         *out_changed = true;
         WF_TRY(wf_graph_set_input(graph, id, 0, node->inputs[1]));
@@ -252,7 +253,8 @@ static wf_status_t subtraction_of_constant(wf_graph_t *graph, wf_node_id id, boo
     }
     wf_node_spec_t spec = {.op = WF_OP_ADD, .inputs = inputs, .input_count = 2};
     *out_changed = true;
-    return wf_graph_change_node(graph, id, &spec);
+    WF_TRY(wf_graph_change_node(graph, id, &spec));
+    return constant_trimmed(graph, id, out_changed);
 }
 
 static wf_status_t square(wf_graph_t *graph, wf_node_id id, bool *out_changed)
@@ -392,6 +394,7 @@ static const struct {
     {WF_OP_ADD, constant_second},
     {WF_OP_MUL, constant_second},
     {WF_OP_SUB, subtraction_of_constant},
+    {WF_OP_DIV, constant_trimmed},
     {WF_OP_POW, square},
     {WF_OP_MAX, limit},
     {WF_OP_MIN, limit},

@@ -10,8 +10,8 @@ static bool is_unused(const wf_graph_t *graph, wf_value_id value)
     return value == WF_NO_VALUE || wf_graph_value(graph, value)->use_count == 0;
 }
 
-/* Unused outputs are dropped from the end. In between they keep their value: the first output names the node, and kernels
- * have a place to write. */
+/* Unused outputs are dropped from the end. In between they keep their value: the first output names the node,
+ * and kernels have a place to write. */
 static uint32_t drop_outputs(wf_graph_t *graph, wf_node_t *node)
 {
     uint32_t dropped = 0, minimum = (uint32_t)WF_MAX(wf_op_info(node->op)->output_min, 1);

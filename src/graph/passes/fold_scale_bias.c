@@ -10,6 +10,9 @@
 #include "graph/match.h"
 #include "graph/pass.h"
 
+/* Steps before an operator that are taken in one visit. */
+enum { MAX_CHAIN = 8 };
+
 /* y = scale * x + shift per channel; NULL for 1 and 0. */
 typedef struct affine {
     wf_value_id x;
@@ -166,6 +169,11 @@ static wf_status_t fold_before(wf_graph_t *graph, wf_node_id id, bool *out_done)
     if (status == WF_OK && *out_done) {
         status = wf_linear_put(graph, id, &linear);
     }
+    /* Out of the way at once: what stands before it may be next. */
+    if (status == WF_OK && *out_done &&
+        wf_graph_value(graph, wf_graph_node(graph, before)->outputs[0])->use_count == 0) {
+        wf_graph_remove_node(graph, before);
+    }
     affine_deinit(graph, &affine);
     return status;
 }
@@ -176,9 +184,12 @@ static wf_status_t visit(void *arg, wf_graph_t *graph, wf_node_id id, uint32_t *
     (void)arg;
     WF_TRY(fold_after(graph, id, &done));
     *changes += done;
-    if (!done) {
+    for (int i = 0; i < MAX_CHAIN; i++) {
         WF_TRY(fold_before(graph, id, &done));
         *changes += done;
+        if (!done) {
+            break;
+        }
     }
     return WF_OK;
 }

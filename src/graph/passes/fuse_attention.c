@@ -224,7 +224,8 @@ static bool match(const wf_graph_t *graph, const wf_node_t *root, attention_t *o
     if (product == NULL) {
         return false;
     }
-    /* The parts round to their type one by one; in 16 bits the fused result is another one (closer, but not the model's). */
+    /* The parts round to their type one by one; in 16 bits the fused result is another one (closer, but not
+     * the model's). */
     if (wf_value_type(graph, root->outputs[0])->dtype != WF_DTYPE_F32) {
         return false;
     }

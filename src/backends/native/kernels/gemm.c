@@ -9,193 +9,9 @@
 #include <assert.h>
 #include "backends/native/kernels/fuse.h"
 #include "backends/native/kernels/gemm.h"
-#include "backends/native/kernels/gemm_tile.h"
-#include "backends/native/kernels/ints.h"
+#include "backends/native/kernels/gemm_layout.h"
 
 extern wf_ep_run_f32_fn WF_KERNEL(wf_ep_run_f32);
-
-static int tile_height(int vectors)
-{
-    static const int8_t heights[WF_TILE_VECTORS_MAX + 1] = {0, WF_TILE_HEIGHT1, WF_TILE_HEIGHT2,
-                                                            WF_TILE_HEIGHT3};
-    return heights[vectors];
-}
-
-/* ---- Geometry of a shape under a plan ---- */
-
-/* Columns in panels of `width` vectors. A rest of one vector would run at two thirds of the speed (loads of A
- * limit a tile one vector wide), so it is shared out: 2 2 2 1 becomes 2 2 3 and 3 3 1 becomes 3 2 2. */
-typedef struct panel_list {
-    int64_t vectors, count;
-    int width; /* of all panels but the last, and but the last two when pairs is set */
-    int pairs; /* the last two panels are two vectors wide */
-} panel_list;
-
-typedef struct panel {
-    int64_t first; /* vector */
-    int width;     /* vectors */
-} panel;
-
-static panel_list panels_of(const wf_gemm_shape *s, const wf_gemm_plan *plan)
-{
-    const int64_t vectors = wf_i_ceil_div(s->n, WF_VLEN);
-    const int width = plan->panel_vectors;
-    const int64_t whole = vectors / width;
-    const int64_t rest = vectors % width;
-    return (panel_list){vectors, whole + (rest != 0 && (whole == 0 || width == 3)), width,
-                        width == 3 && rest == 1 && whole > 0};
-}
-
-static panel panel_at(const panel_list *l, int64_t index)
-{
-    if (l->pairs && index >= l->count - 2)
-        return (panel){l->vectors - 2 * (l->count - index), 2};
-    const int64_t first = index * l->width;
-    return (panel){first, index == l->count - 1 ? (int)(l->vectors - first) : l->width};
-}
-
-/* A dimension cut into `count` blocks of `size` units, the last one shorter. */
-typedef struct blocking {
-    int64_t count, size;
-    int64_t
-        size_max; /* of this and of every smaller extent with the same limit, whose even size may be larger */
-} blocking;
-
-/* As few blocks of at most about `limit` as possible, of even size in steps of `step`. */
-static blocking blocks_of(int64_t extent, int64_t limit, int64_t step)
-{
-    const int64_t most = wf_i_max(limit, step);
-    const int64_t count = wf_i_ceil_div(extent, most);
-    const int64_t size = wf_i_round_up(wf_i_ceil_div(extent, count), step);
-    return (blocking){wf_i_ceil_div(extent, size), size,
-                      wf_i_min(wf_i_round_up(most, step), wf_i_round_up(extent, step))};
-}
-
-/* The depth: `taps` stretches of `k` consecutive elements of A. A pass is whole taps or a part of one. */
-typedef struct depth {
-    int64_t taps, k;
-    int64_t pass_taps, pass_k; /* of a full pass; one of the two is trivial */
-    int64_t passes;
-} depth;
-
-static depth depth_of(const wf_gemm_shape *s, const wf_gemm_plan *plan)
-{
-    depth d = {1, s->k, 1, s->k, 1};
-    if (s->a_kind == WF_GEMM_A_CONV) {
-        d.taps = (int64_t)s->conv.kernel_h * (plan->merge_kw ? 1 : s->conv.kernel_w);
-        d.k = (int64_t)s->conv.channels * (plan->merge_kw ? s->conv.kernel_w : 1);
-    }
-    if (d.k > plan->k_block) {
-        const blocking parts = blocks_of(d.k, plan->k_block, 4);
-        d.pass_taps = 1;
-        d.pass_k = parts.size;
-        d.passes = d.taps * parts.count;
-    } else {
-        const blocking groups = blocks_of(d.taps, plan->k_block / d.k, 1);
-        d.pass_taps = groups.size;
-        d.pass_k = d.k;
-        d.passes = groups.count;
-    }
-    return d;
-}
-
-typedef struct pass {
-    int64_t tap, taps, k0, k;
-    int last;
-} pass;
-
-static pass pass_at(const depth *d, int64_t index)
-{
-    const int last = index == d->passes - 1;
-    if (d->pass_k < d->k) {
-        const int64_t parts = wf_i_ceil_div(d->k, d->pass_k);
-        const int64_t k0 = index % parts * d->pass_k;
-        return (pass){index / parts, 1, k0, wf_i_min(d->pass_k, d->k - k0), last};
-    }
-    const int64_t tap = index * d->pass_taps;
-    return (pass){tap, wf_i_min(d->pass_taps, d->taps - tap), 0, d->k, last};
-}
-
-typedef struct item_grid {
-    blocking m, n; /* in rows; in panels */
-    int m_fast;    /* consecutive items share a block of B rather than of A */
-} item_grid;
-
-static item_grid grid_of(const wf_gemm_shape *s, const wf_gemm_plan *plan)
-{
-    const panel_list l = panels_of(s, plan);
-    const int64_t per_block = plan->n_block / (l.width * WF_VLEN);
-    return (item_grid){blocks_of(s->m, plan->m_block, tile_height(l.width)), blocks_of(l.count, per_block, 1),
-                       s->n * depth_of(s, plan).taps > s->m};
-}
-
-/* Whether a pass copies its panels of B: always for a transposed B, for B in place only those that are not
- * whole. */
-/* A panel of an item in the current pass. */
-typedef struct panel_ref {
-    int64_t col; /* first column */
-    int width;   /* columns, with padding */
-    int vectors;
-    int partial; /* the last columns are padding */
-    const float *b;
-    ptrdiff_t b_stride;
-    float *sums; /* [row][width] of the passes so far */
-} panel_ref;
-
-/* Workspace, as byte offsets. */
-typedef struct workspace_layout {
-    size_t rows;    /* pointers [tap][row] */
-    size_t panels;  /* panel_ref [panel of the block] */
-    size_t zeros;   /* a row of padding */
-    size_t patches; /* merged taps that cross the left or right border, with the padding filled in */
-    size_t a, a_rows, b, partial;
-    size_t bytes;
-} workspace_layout;
-
-static size_t take(size_t *at, int64_t bytes)
-{
-    const size_t start = *at;
-    *at = start + (size_t)wf_i_round_up(bytes, 64);
-    return start;
-}
-
-/* Elements from one packed row of A to the next: never a multiple of 4 KB, where all rows would meet in one
- * cache set. */
-static int64_t packed_a_stride(const depth *d)
-{
-    return wf_i_round_up(d->pass_taps * d->pass_k, 16) + 16;
-}
-
-static workspace_layout workspace_of(const wf_gemm_shape *s, const wf_gemm_plan *plan)
-{
-    const depth d = depth_of(s, plan);
-    const item_grid g = grid_of(s, plan);
-    const int64_t elem = (int64_t)sizeof(float);
-    /* A block of panels may end in one that is a vector wider. */
-    const int64_t columns = (g.n.size_max * plan->panel_vectors + 1) * WF_VLEN;
-    workspace_layout w = {0};
-    size_t at = 0;
-    w.rows = take(&at, d.taps * g.m.size_max * (int64_t)sizeof(float *));
-    w.panels = take(&at, g.n.size_max * (int64_t)sizeof(panel_ref));
-    if (s->a_kind == WF_GEMM_A_CONV) {
-        w.zeros = take(&at, d.k * elem);
-        if (plan->merge_kw)
-            w.patches = take(&at, g.m.size_max * d.taps * d.k * elem);
-    }
-    if (plan->pack_a || s->a_kind == WF_GEMM_A_COLUMNS) {
-        w.a = take(&at, g.m.size_max * packed_a_stride(&d) * elem);
-        w.a_rows = take(&at, g.m.size_max * (int64_t)sizeof(float *));
-    }
-    if (s->b_kind != WF_GEMM_B_PACKED) {
-        const int all = plan->pack_b || s->b_kind == WF_GEMM_B_COLUMNS;
-        const int64_t width = all ? columns : WF_TILE_VECTORS_MAX * WF_VLEN;
-        w.b = take(&at, width * d.pass_taps * d.pass_k * elem);
-    }
-    if (d.passes > 1)
-        w.partial = take(&at, columns * g.m.size_max * elem);
-    w.bytes = at;
-    return w;
-}
 
 static int64_t gemm_item_count(const wf_gemm_shape *s, const wf_gemm_plan *plan)
 {
@@ -421,7 +237,7 @@ typedef struct item_state {
 } item_state;
 
 /* Points the tile at panel `index`. */
-static const panel_ref *select_panel(item_state *st, int64_t index, int64_t tiles)
+static const panel_ref *select_panel(item_state *st, int64_t index)
 {
     const panel_ref *p = st->panels + index;
     wf_gemm_tile *t = &st->tile;
@@ -433,6 +249,7 @@ static const panel_ref *select_panel(item_state *st, int64_t index, int64_t tile
     t->limit = finish ? st->fused.limit : 0;
     t->prefetch_bytes = 0;
     if (st->prefetch && index + 1 < st->panel_count) {
+        const int64_t tiles = wf_i_ceil_div(st->rows, tile_height(p->vectors));
         t->prefetch = (const char *)p[1].b;
         t->prefetch_bytes =
             wf_i_round_up(wf_i_ceil_div(st->pass_depth * p[1].width * (int64_t)sizeof(float), tiles), 64);
@@ -528,15 +345,6 @@ static void run_rows(item_state *st, const panel_ref *p, const float *const *poi
     }
 }
 
-/* One B panel after the other, all rows for each. */
-static void run_pass_by_panel(item_state *st, const float *const *rows)
-{
-    for (int64_t i = 0; i < st->panel_count; i++) {
-        const panel_ref *p = select_panel(st, i, wf_i_ceil_div(st->rows, tile_height(st->panels[i].vectors)));
-        run_rows(st, p, rows, 0, st->rows);
-    }
-}
-
 /* A block of one row: panels in groups, and all stages on the sums of a group. */
 static void run_pass_of_one_row(item_state *st, const float *const *rows)
 {
@@ -567,16 +375,14 @@ static void run_pass_of_one_row(item_state *st, const float *const *rows)
     }
 }
 
-/* One band of rows after the other, all panels for each. */
-static void run_pass_by_rows(item_state *st, const float *const *rows)
+/* One band of rows after the other; in a band one panel after the other. */
+static void run_pass(item_state *st, const float *const *rows, int64_t band)
 {
-    const tile_split bands = split_rows(st->rows, tile_height(st->panels[0].vectors));
-    int64_t r = 0;
-    for (int64_t j = 0; j < bands.count; j++) {
-        const int64_t band = bands.height + (j < bands.taller);
+    const blocking bands = blocks_of(st->rows, band ? band : st->rows, tile_height(st->panels[0].vectors));
+    for (int64_t r = 0; r < st->rows; r += bands.size) {
+        const int64_t count = wf_i_min(bands.size, st->rows - r);
         for (int64_t i = 0; i < st->panel_count; i++)
-            run_rows(st, select_panel(st, i, bands.count), rows, r, band);
-        r += band;
+            run_rows(st, select_panel(st, i), rows, r, count);
     }
 }
 
@@ -643,7 +449,7 @@ static void gemm_item(const wf_gemm_shape *s, const wf_gemm_plan *plan, const wf
     st.buffered = st.fused.reads_c;
     st.tile.lo = st.fused.lo;
     st.tile.hi = st.fused.hi;
-    st.prefetch = s->b_kind == WF_GEMM_B_PACKED ? plan->prefetch : 0;
+    st.prefetch = s->b_kind == WF_GEMM_B_PACKED && plan->m_band == 0 ? plan->prefetch : 0;
     st.tile.prefetch_l1 = plan->prefetch == 2;
 
     const float **rows = (const float **)(void *)(ws + w.rows);
@@ -692,10 +498,8 @@ static void gemm_item(const wf_gemm_shape *s, const wf_gemm_plan *plan, const wf
         }
         if (st.rows == 1)
             run_pass_of_one_row(&st, pass_rows);
-        else if (plan->m_outer)
-            run_pass_by_rows(&st, pass_rows);
         else
-            run_pass_by_panel(&st, pass_rows);
+            run_pass(&st, pass_rows, plan->m_band);
     }
 }
 
@@ -703,21 +507,26 @@ static void gemm_item(const wf_gemm_shape *s, const wf_gemm_plan *plan, const wf
 
 enum {
     ITEMS_PER_THREAD = 8, /* a thread that is slow or comes late costs an eighth of its share at most */
-    ROWS_USUAL = 96, /* of an item: a panel in L2 is read for 96 rows at 4 GB/s, and the rows fit beside it */
-    ROWS_FEW = 48,   /* down to this more items cost little; below it B is read too often */
-    ROWS_FEW_MORE = 24,
-    MERGE_CHANNELS = 8 /* up to here merged taps pay (3 to 16 channels: 169 against 290 us, 3 to 64: 2590
-                          against 4100; Zen 3, 112x112, 2026-11-30) */
+    /* Rows of an item. A panel is read from L2 or L3 once for all of them: at 96 rows and full speed that is
+     * 4 GB/s. Shallow products gain 2 to 7% from more rows, as the fixed cost of an item weighs more (Zen 3,
+     * 2026-11-30). */
+    ROWS_DEEP = 96,
+    ROWS_SHALLOW = 192,
+    DEPTH_SHALLOW = 256,
+    /* Down to the first more items cost little; below the second B is read too often. */
+    ROWS_FEW = 48,
+    ROWS_FEWEST = 24,
+    /* Up to here merged taps pay: 3 channels to 16 filters 169 us against 290, 3 to 64 (7x7) 2590 against
+       4100. */
+    MERGE_CHANNELS = 8
 };
 
-/* The panel width that wastes the least and has the taller tiles. One to four rows need the independent sums
- * of wide tiles. */
+/* Three vectors: 7 loads for 12 multiply-adds instead of 8 with two. Over 21 1x1 layers 2.6% faster on
+ * average, at worst 1.2% slower than two, and the last panels of two make up for a rest (Zen 3, 2026-11-30).
+ */
 static int width_default(const wf_gemm_shape *s)
 {
-    const int64_t vectors = wf_i_ceil_div(s->n, WF_VLEN);
-    if (vectors == 1)
-        return 1;
-    return vectors % 2 != 0 && (vectors % 3 == 0 || (s->m > 1 && s->m <= 4)) ? 3 : 2;
+    return (int)wf_i_min(wf_i_ceil_div(s->n, WF_VLEN), 3);
 }
 
 /* Cuts rows and columns until there are enough items for the threads: first rows down to ROWS_FEW, then
@@ -736,17 +545,21 @@ static void cut_items(const wf_gemm_shape *s, int threads, wf_gemm_plan *plan)
         plan->n_block = (int32_t)wf_i_max(wf_i_ceil_div(s->n, wf_i_ceil_div(wanted, g.m.count)), columns);
         g = grid_of(s, plan);
     }
-    if (g.m.count * g.n.count < wanted && plan->m_block > ROWS_FEW_MORE)
-        plan->m_block =
-            (int32_t)wf_i_max(wf_i_ceil_div(s->m, wf_i_ceil_div(wanted, g.n.count)), ROWS_FEW_MORE);
+    if (g.m.count * g.n.count < wanted && plan->m_block > ROWS_FEWEST)
+        plan->m_block = (int32_t)wf_i_max(wf_i_ceil_div(s->m, wf_i_ceil_div(wanted, g.n.count)), ROWS_FEWEST);
+}
+
+static int can_merge_kw(const wf_gemm_shape *s)
+{
+    return s->a_kind == WF_GEMM_A_CONV && s->conv.kernel_w > 1 && s->conv.dilation_w == 1 &&
+           s->conv.pixel_stride == s->conv.channels;
 }
 
 static wf_gemm_plan plan_of(const wf_gemm_shape *s, const wf_gemm_caches *caches, int threads, int width,
                             int64_t rows, int64_t k_block)
 {
     wf_gemm_plan plan = {.panel_vectors = (int16_t)width, .pack_b = 1};
-    plan.merge_kw = s->a_kind == WF_GEMM_A_CONV && s->conv.kernel_w > 1 && s->conv.dilation_w == 1 &&
-                    s->conv.pixel_stride == s->conv.channels && s->conv.channels <= MERGE_CHANNELS;
+    plan.merge_kw = can_merge_kw(s) && s->conv.channels <= MERGE_CHANNELS;
     plan.k_block = INT32_MAX;
     plan.m_block = 1;
     plan.n_block = (int32_t)wf_i_min(s->n, INT32_MAX);
@@ -771,8 +584,10 @@ static int64_t k_block_default(const wf_gemm_caches *caches, int width)
 static wf_gemm_plan gemm_plan_default(const wf_gemm_shape *s, const wf_gemm_caches *caches, int threads)
 {
     const int width = width_default(s);
+    const int64_t depth_all = s->a_kind == WF_GEMM_A_CONV ? s->k * s->conv.kernel_h * s->conv.kernel_w : s->k;
+    const int64_t usual = depth_all > DEPTH_SHALLOW ? ROWS_DEEP : ROWS_SHALLOW;
     /* A little more than a block is better whole than halved. */
-    const int64_t rows = s->m <= ROWS_USUAL * 3 / 2 ? s->m : ROWS_USUAL;
+    const int64_t rows = s->m <= usual * 3 / 2 ? s->m : usual;
     return plan_of(s, caches, threads, width, rows, k_block_default(caches, width));
 }
 
@@ -792,29 +607,12 @@ static size_t gemm_plan_list(const wf_gemm_shape *s, const wf_gemm_caches *cache
     size_t count = 0;
     const wf_gemm_plan first = gemm_plan_default(s, caches, threads);
     add_plan(&first, list, &count);
-    static const int16_t widths[] = {2, 3, 1};
-    static const int32_t rows[] = {ROWS_USUAL, 2 * ROWS_USUAL, 4 * ROWS_USUAL, ROWS_FEW, ROWS_FEW_MORE};
-    static const int8_t depths[] = {4, 1, 2}; /* quarters of the default */
-    const int64_t vectors = wf_i_ceil_div(s->n, WF_VLEN);
-    for (size_t w = 0; w < sizeof widths / sizeof widths[0]; w++) {
-        if (widths[w] > vectors || (widths[w] == 1 && vectors > 1))
-            continue;
-        for (size_t k = 0; k < sizeof depths / sizeof depths[0]; k++) {
-            for (size_t r = 0; r < sizeof rows / sizeof rows[0]; r++) {
-                wf_gemm_plan plan = plan_of(s, caches, threads, widths[w], rows[r],
-                                            k_block_default(caches, widths[w]) * depths[k] / 4);
-                add_plan(&plan, list, &count);
-                plan.m_outer = 1;
-                if (s->m > 1)
-                    add_plan(&plan, list, &count);
-            }
-        }
-    }
     /* Single changes of the default. */
+    const int packed = s->b_kind == WF_GEMM_B_PACKED;
     wf_gemm_plan plan = first;
-    plan.prefetch = s->b_kind == WF_GEMM_B_PACKED && !first.prefetch;
+    plan.prefetch = packed && !first.prefetch;
     add_plan(&plan, list, &count);
-    plan.prefetch = s->b_kind == WF_GEMM_B_PACKED ? 2 : 0;
+    plan.prefetch = packed ? 2 : 0;
     add_plan(&plan, list, &count);
     plan = first;
     plan.pack_a = s->m > 1 && s->a_kind != WF_GEMM_A_COLUMNS;
@@ -822,15 +620,32 @@ static size_t gemm_plan_list(const wf_gemm_shape *s, const wf_gemm_caches *cache
     plan = first;
     plan.pack_b = s->b_kind != WF_GEMM_B_ROWS;
     add_plan(&plan, list, &count);
+    static const int16_t bands[] = {0, 12, 24, 48};
+    for (size_t i = 0; s->m > 1 && i < sizeof bands / sizeof bands[0]; i++) {
+        plan = first;
+        plan.m_band = bands[i];
+        add_plan(&plan, list, &count);
+    }
     plan = first;
     plan.n_block = (int32_t)wf_i_ceil_div(first.n_block, 2);
     add_plan(&plan, list, &count);
-    if (first.merge_kw ||
-        (s->a_kind == WF_GEMM_A_CONV && s->conv.kernel_w > 1 && s->conv.dilation_w == 1 &&
-         s->conv.pixel_stride == s->conv.channels && s->conv.channels <= 2 * MERGE_CHANNELS)) {
-        plan = first;
+    plan = first;
+    if (can_merge_kw(s) && s->conv.channels <= 2 * MERGE_CHANNELS)
         plan.merge_kw = !first.merge_kw;
-        add_plan(&plan, list, &count);
+    add_plan(&plan, list, &count);
+    /* Blocks. */
+    static const int32_t rows[] = {ROWS_DEEP, ROWS_SHALLOW, 2 * ROWS_SHALLOW, ROWS_FEW, ROWS_FEWEST};
+    static const int32_t quarters[] = {4, 2, 8}; /* of the default depth */
+    for (int width = 3; width >= 1; width--) {
+        if (width > wf_i_ceil_div(s->n, WF_VLEN) || (width == 1 && s->n > WF_VLEN))
+            continue;
+        for (size_t k = 0; k < sizeof quarters / sizeof quarters[0]; k++) {
+            for (size_t r = 0; r < sizeof rows / sizeof rows[0]; r++) {
+                plan = plan_of(s, caches, threads, width, rows[r],
+                               k_block_default(caches, width) * quarters[k] / 4);
+                add_plan(&plan, list, &count);
+            }
+        }
     }
     for (size_t i = 0; i < count && i < capacity; i++)
         out[i] = list[i];

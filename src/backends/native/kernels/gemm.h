@@ -64,7 +64,8 @@ typedef struct wf_gemm_plan {
     int32_t n_block;       /* columns of an item, rounded up to whole panels */
     int32_t k_block;       /* depth of a pass over (tap, i); partial sums wait in the workspace */
     int16_t panel_vectors; /* width of a B panel in vectors, 1 to 3 */
-    int16_t m_outer;       /* 0: a B panel stays in L1 and rows pass by; 1: rows stay and panels pass by */
+    int16_t
+        m_band; /* rows that take all panels of the item before the next rows do; 0: all rows of the item */
     int16_t pack_a; /* 1: copy the rows of a block and pass into the workspace (against aliasing strides) */
     int16_t pack_b; /* ROWS only; 0: read B in place (the last partial panel is copied anyway) */
     /* CONV, dilation_w 1, pixel_stride = channels: the taps of a kernel row are one long tap. */

@@ -508,7 +508,7 @@ static size_t wino_plan_list(const wf_winograd_shape *s, const wf_gemm_caches *c
             for (size_t i = 0; i < sizeof blocks / sizeof blocks[0]; i++) {
                 plan = wino_plan(s, caches, threads, tile, wf_i_min(blocks[i], tiles), 0, vectors);
                 wino_add_plan(&plan, list, &count);
-                plan.gemm.m_outer = 1;
+                plan.gemm.m_band = 12;
                 if (vectors == 2)
                     wino_add_plan(&plan, list, &count);
             }
