@@ -366,6 +366,26 @@ static bool is_live(const wf_pb_node_t *node)
     return node->output.count > 0 && node->unused != (1ull << node->output.count) - 1;
 }
 
+/* ---- Versions ---- */
+
+/* What an operator set changes that nobody has looked at may change the meaning of any node. */
+static wf_status_t check_opsets(body_t *self)
+{
+    for (size_t i = 0; i < self->opsets.count; i++) {
+        const wf_pb_opset_t *opset = &self->opsets.items[i];
+        bool standard = opset->domain.bytes == 0 || wf_span_equal(opset->domain, "ai.onnx");
+        if (standard && opset->version > WF_ONNX_NEWEST_OPSET) {
+            wf_status_t status = WF_ERROR(MODEL_UNSUPPORTED,
+                                          "%soperator set %lld is newer than %d, the newest that was tested",
+                                          self->prefix, (long long)opset->version, WF_ONNX_NEWEST_OPSET);
+            WF_TRY(file_problem(self->model, no_name,
+                                wf_status_hinted(status, "export the model with operator set %d or older",
+                                                 WF_ONNX_NEWEST_OPSET)));
+        }
+    }
+    return WF_OK;
+}
+
 /* ---- Functions ---- */
 
 /* How large each function is when it is inlined; 0: not looked at, NONE: being looked at. */
@@ -474,6 +494,7 @@ static wf_status_t check_function_body(body_t *self, const wf_pb_function_t *fun
                                        unsigned depth, uint32_t *out_size)
 {
     bool ok;
+    WF_TRY(check_opsets(self));
     for (size_t i = 0; i < function->input.count; i++) {
         WF_TRY(add_given(self, function->input.items[i], "input"));
     }
@@ -529,29 +550,16 @@ static wf_status_t list_functions(wf_onnx_model_t *model)
 
 /* ---- The main graph ---- */
 
-static wf_status_t check_versions(wf_onnx_model_t *model)
+static wf_status_t check_ir_version(wf_onnx_model_t *model)
 {
-    const wf_pb_model_t *proto = &model->proto;
-    if (proto->ir_version <= 0 || proto->ir_version > WF_ONNX_NEWEST_IR) {
-        WF_TRY(file_problem(
-            model, no_name,
-            wf_status_hinted(WF_ERROR(MODEL_UNSUPPORTED, "file version %lld (ir_version) is not known",
-                                      (long long)proto->ir_version),
-                             "versions 1 to %d were tested", WF_ONNX_NEWEST_IR)));
+    int64_t version = model->proto.ir_version;
+    if (version > 0 && version <= WF_ONNX_NEWEST_IR) {
+        return WF_OK;
     }
-    for (size_t i = 0; i < proto->opset_import.count; i++) {
-        const wf_pb_opset_t *opset = &proto->opset_import.items[i];
-        bool standard = opset->domain.bytes == 0 || wf_span_equal(opset->domain, "ai.onnx");
-        if (standard && opset->version > WF_ONNX_NEWEST_OPSET) {
-            WF_TRY(file_problem(
-                model, no_name,
-                wf_status_hinted(WF_ERROR(MODEL_UNSUPPORTED,
-                                          "operator set %lld is newer than %d, the newest that was tested",
-                                          (long long)opset->version, WF_ONNX_NEWEST_OPSET),
-                                 "export the model with operator set %d or older", WF_ONNX_NEWEST_OPSET)));
-        }
-    }
-    return WF_OK;
+    wf_status_t status =
+        WF_ERROR(MODEL_UNSUPPORTED, "file version %lld (ir_version) is not known", (long long)version);
+    return file_problem(model, no_name,
+                        wf_status_hinted(status, "versions 1 to %d were tested", WF_ONNX_NEWEST_IR));
 }
 
 static wf_status_t check_initializers(body_t *self, const wf_pb_graph_t *graph)
@@ -610,7 +618,8 @@ static wf_status_t check_main(body_t *self, sizes_t *sizes)
     const wf_pb_graph_t *graph = self->model->proto.graph;
     uint32_t size;
     bool ok;
-    WF_TRY(check_versions(self->model));
+    WF_TRY(check_ir_version(self->model));
+    WF_TRY(check_opsets(self));
     WF_TRY(list_functions(self->model));
     WF_TRY(check_initializers(self, graph));
     WF_TRY(check_ports(self, graph));

@@ -190,19 +190,26 @@ static bool readers_let_pass(const wf_graph_t *graph, wf_value_id transposed)
     return true;
 }
 
+/* What comes out is no larger than what went in: the operands that are transposed, all of them where they are
+ * put together. Dequantisation is passed all the same: it belongs to what follows. */
 static bool is_worthwhile(const wf_graph_t *graph, const wf_node_t *node, const crossing_t *crossing)
 {
-    int64_t transposed_bytes = 0;
+    int64_t input_bytes = 0;
     uint32_t count = operand_count(crossing, node);
     for (uint32_t i = 0; i < count; i++) {
-        if (node->inputs[i] != WF_NO_VALUE && wf_match(graph, node->inputs[i], WF_OP_TRANSPOSE) != NULL) {
-            transposed_bytes += wf_type_bytes(wf_value_type(graph, node->inputs[i]));
-            if (!readers_let_pass(graph, node->inputs[i])) {
-                return false;
-            }
+        if (node->inputs[i] == WF_NO_VALUE) {
+            continue;
+        }
+        bool transposed = wf_match(graph, node->inputs[i], WF_OP_TRANSPOSE) != NULL;
+        if (transposed && !readers_let_pass(graph, node->inputs[i])) {
+            return false;
+        }
+        if (transposed || crossing->passage == PASSAGE_CONCAT) {
+            input_bytes += wf_type_bytes(wf_value_type(graph, node->inputs[i]));
         }
     }
-    return wf_type_bytes(wf_value_type(graph, node->outputs[0])) <= transposed_bytes;
+    return node->op == WF_OP_DEQUANTIZE_LINEAR || node->op == WF_OP_PAD ||
+           wf_type_bytes(wf_value_type(graph, node->outputs[0])) <= input_bytes;
 }
 
 /* ---- Rewriting ---- */

@@ -110,6 +110,7 @@ static void att_product(const float *a, int64_t a_stride, int64_t rows, int64_t 
             pointers[r] = a + r * a_stride;
         }
         const wf_gemm_tile tile = {.rows = pointers,
+                                   .count = 1,
                                    .taps = 1,
                                    .k = k,
                                    .b = b,
