@@ -18,9 +18,8 @@ void wf_native_gemm_caches(const wf_native_t *native, wf_gemm_caches *out_caches
 
 void wf_native_gemm_params(const wf_gemm_plan *plan, int32_t *out_params)
 {
-    const int32_t params[] = {plan->m_block,       plan->n_block,  plan->k_block,
-                              plan->panel_vectors, plan->m_outer,  plan->pack_a,
-                              plan->pack_b,        plan->merge_kw, plan->prefetch};
+    const int32_t params[] = {plan->m_block, plan->n_block, plan->k_block,  plan->panel_vectors, plan->m_band,
+                              plan->pack_a,  plan->pack_b,  plan->merge_kw, plan->prefetch};
     memcpy(out_params, params, sizeof params);
 }
 
@@ -35,7 +34,9 @@ bool wf_native_gemm_plan_from(const int32_t *params, const wf_gemm_shape *shape,
         return false;
     if (params[3] < 1 || params[3] > 3 || params[8] > 2)
         return false;
-    for (int i = 4; i < 8; i++) {
+    if (params[4] > INT16_MAX)
+        return false;
+    for (int i = 5; i < 8; i++) {
         if (params[i] > 1)
             return false;
     }
@@ -46,12 +47,12 @@ bool wf_native_gemm_plan_from(const int32_t *params, const wf_gemm_shape *shape,
     *out_plan = (wf_gemm_plan){.m_block = params[0],
                                .n_block = params[1],
                                .k_block = params[2],
-                               .panel_vectors = (int8_t)params[3],
-                               .m_outer = (int8_t)params[4],
-                               .pack_a = (int8_t)params[5],
-                               .pack_b = (int8_t)params[6],
-                               .merge_kw = (int8_t)params[7],
-                               .prefetch = (int8_t)params[8]};
+                               .panel_vectors = (int16_t)params[3],
+                               .m_band = (int16_t)params[4],
+                               .pack_a = (int16_t)params[5],
+                               .pack_b = (int16_t)params[6],
+                               .merge_kw = (int16_t)params[7],
+                               .prefetch = (int16_t)params[8]};
     return true;
 }
 

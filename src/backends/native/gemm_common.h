@@ -9,7 +9,7 @@
 /* Keys of a wf_gemm_plan in tactic ids, in this order. */
 #define WF_NATIVE_GEMM_KEYS                                        \
     {                                                              \
-        "mb", "nb", "kb", "pv", "mo", "pa", "pb", "kw", "pf", NULL \
+        "mb", "nb", "kb", "pv", "bd", "pa", "pb", "kw", "pf", NULL \
     }
 
 /* Prepared product or convolution, `groups` of them side by side in the columns. */

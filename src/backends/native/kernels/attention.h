@@ -7,8 +7,8 @@
  * Keys are taken in blocks; a later block rescales what the earlier ones gave (online softmax: Milakov and
  * Gimelshein, "Online normalizer calculation for softmax", 2018). causal: key j counts for query i when j <=
  * i + causal_offset, the others have a score of -infinity. A row of only -infinity gives NaN, like the
- * operators one by one. Values (v) are finite: a masked infinity may give NaN. Results do not depend on which
- * rows a call computes; they do depend, within rounding, on key_block and on whether there are more than
+ * operators one by one. Values (v) are finite: a masked infinity may give NaN. Within rounding, results
+ * depend on which rows a call computes, on key_block and on whether there are more than
  * WF_ATTENTION_FEW queries.
  */
 #ifndef WF_NATIVE_ATTENTION_H

@@ -173,9 +173,6 @@ WF_INLINE void wf_gemm_tile_run(const int height, const int vectors, const wf_ge
                 WF_TILE_STEP(3)
                 WF_TILE_ROWS(WF_TILE_ADVANCE)
             }
-#define WF_TILE_PIN(r) if (height > r) __asm__("" : "+r"(a[r]));
-            WF_TILE_ROWS(WF_TILE_PIN)
-            __asm__("" : "+r"(b));
             for (int64_t i = k_rest; i > 0; i--) {
 #else
             for (int64_t i = 4 * k_fours + k_rest; i > 0; i--) {
