@@ -2,11 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 # Sets up, builds and tests, and closes with "N passed, N failed, N skipped".
 #
-#   scripts/test.sh [quick|full]
+#   scripts/test.sh [quick|full|sanitize]
 #
 #   quick   release build; unit, plan and style tests
-#   full    (default) what CI runs: all tests of the release build; unit, plan, fuzz and fault tests under AddressSanitizer
-#           and UndefinedBehaviorSanitizer; unit tests under ThreadSanitizer
+#   full    (default) what CI runs: all tests of the release build
+#   sanitize  full, and unit, plan, fuzz and fault tests under AddressSanitizer and UndefinedBehaviorSanitizer, unit tests
+#           under ThreadSanitizer
 #
 # JOBS sets the number of parallel build jobs (default: CPUs of the process). Exits with 1 when a test failed or a build
 # did.
@@ -15,9 +16,9 @@ cd "$(dirname "$0")/.."
 
 tier=${1:-full}
 case "$tier" in
-quick | full) ;;
+quick | full | sanitize) ;;
 *)
-    echo "usage: scripts/test.sh [quick|full]" >&2
+    echo "usage: scripts/test.sh [quick|full|sanitize]" >&2
     exit 2
     ;;
 esac
@@ -70,7 +71,7 @@ if build release; then
         run_tests release
     fi
 fi
-if [[ $tier == full ]]; then
+if [[ $tier == sanitize ]]; then
     if build asan; then
         run_tests asan -L '^(unit|plan|fuzz|fault)$'
     fi
