@@ -123,7 +123,8 @@ static wf_status_t advance(parser_t *self)
         while (self->at < self->end && is_word_char(*self->at)) {
             self->at++;
         }
-        /* "%x: f32[2]": a colon at the end is no part of the name (print.c quotes names that end with one). */
+        /* "%x: f32[2]": a colon at the end is no part of the name (print.c quotes names that end with one).
+         */
         self->at -= self->at - self->token_start > 1 && self->at[-1] == ':';
         wf_text_append(&self->word, self->token_start, (size_t)(self->at - self->token_start));
     } else {
