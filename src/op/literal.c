@@ -161,17 +161,13 @@ void wf_literal_print_float(float value, char out[WF_LITERAL_FLOAT_MAX])
         double fraction = frexp(fabs((double)value), &exponent);
         /* fraction is in [0.5, 1): one bit before the point and 24 behind it, which are 6 hexadecimal digits.
          */
-        uint32_t bits = (uint32_t)ldexp(fraction, 25);
-        uint32_t tail = bits & 0xffffffu;
-        int digits = 6;
-        while (digits > 0 && (tail & 0xfu) == 0) {
-            tail >>= 4;
-            digits--;
+        uint32_t tail = (uint32_t)ldexp(fraction, 25) & 0xffffffu;
+        char digits[8] = ".";
+        size_t length = 1;
+        for (; tail != 0; tail = tail << 4 & 0xffffffu) {
+            digits[length++] = "0123456789abcdef"[tail >> 20];
         }
-        if (digits > 0) {
-            snprintf(out, WF_LITERAL_FLOAT_MAX, "%s0x1.%0*xp%+d", sign, digits, tail, exponent - 1);
-        } else {
-            snprintf(out, WF_LITERAL_FLOAT_MAX, "%s0x1p%+d", sign, exponent - 1);
-        }
+        digits[length > 1 ? length : 0] = '\0';
+        snprintf(out, WF_LITERAL_FLOAT_MAX, "%s0x1%sp%+d", sign, digits, exponent - 1);
     }
 }

@@ -244,7 +244,7 @@ wf_status_t wf_shape_resize(wf_shape_call_t *call)
 {
     const wf_type_t *input = &call->inputs[0];
     uint32_t axes[2 * WF_MAX_RANK];
-    uint32_t count;
+    uint32_t count = 0;
     WF_TRY(wf_resize_axes(call->attrs, input->rank, axes, &count));
     bool crop =
         strcmp(wf_attrs_string(call->attrs, "coordinate_transformation_mode", ""), "tf_crop_and_resize") == 0;

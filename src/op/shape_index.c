@@ -87,7 +87,7 @@ wf_status_t wf_shape_gather_nd(wf_shape_call_t *call)
         return WF_ERROR(MODEL_INVALID, "batch_dims is %lld for ranks %u and %u", (long long)batch, data->rank,
                         indices->rank);
     }
-    uint32_t tuple;
+    uint32_t tuple = 0;
     WF_TRY(check_tuples(call, (uint32_t)batch, &tuple));
     for (int64_t i = 0; i < batch; i++) {
         if (data->dims[i] != indices->dims[i]) {
@@ -107,7 +107,7 @@ wf_status_t wf_shape_scatter_nd(wf_shape_call_t *call)
 {
     const wf_type_t *data = &call->inputs[0];
     const wf_type_t *indices = &call->inputs[1];
-    uint32_t tuple;
+    uint32_t tuple = 0;
     WF_TRY(check_tuples(call, 0, &tuple));
     int64_t dims[2 * WF_MAX_RANK];
     uint32_t rank = indices->rank - 1;
