@@ -2,43 +2,25 @@
 /* Elementwise programs against the C library in double precision, at every tier that the machine has and with
  * 16 generic lanes (the AVX-512 logic on a machine without it).
  */
-#include <float.h>
-#include <math.h>
 #include <stdbool.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
-#include "support/cmocka_all.h"
-#include "support/random.h"
+#include "kernel/kernel_support.h"
 
-#define WF_TIER wide
-#define WF_VLEN 16
+#include "backends/native/kernels/epilogue.h"
+
+#define DECLARE(tier) wf_ep_run_f32_fn wf_ep_run_f32_##tier;
+KERNEL_TEST_TIERS(DECLARE)
 #include "backends/native/kernels/epilogue.c"
-#include "backends/native/kernels/tiers.h"
 
-#define DECLARE(tier) extern wf_ep_run_f32_fn wf_ep_run_f32_##tier;
-WF_KERNEL_TIERS(DECLARE)
-
-typedef struct tier {
+static const struct {
     const char *name;
     wf_ep_run_f32_fn *run;
-} tier;
-
-static size_t tiers_here(tier *out)
-{
-    size_t count = 0;
-    out[count++] = (tier){"wide", wf_ep_run_f32_wide};
-    out[count++] = (tier){"scalar", wf_ep_run_f32_scalar};
-#ifdef __x86_64__
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
-        out[count++] = (tier){"avx2", wf_ep_run_f32_avx2};
-    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-        __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq"))
-        out[count++] = (tier){"avx512", wf_ep_run_f32_avx512};
-#endif
-    return count;
-}
+} tiers[] = {
+#define X(tier) {#tier, wf_ep_run_f32_##tier},
+    KERNEL_TEST_TIERS(X)
+#undef X
+};
+enum { TIERS = sizeof tiers / sizeof tiers[0] };
 
 /* The functions of epilogue.def, from their definitions in ONNX; y is the second operand. */
 static double reference(wf_ep_fn fn, double x, double y, double a, double b)
@@ -187,14 +169,14 @@ static void test_accuracy(void **state)
 {
     (void)state;
     enum { CHUNK = 1000 };
-    tier tiers[4];
-    const size_t tier_count = tiers_here(tiers);
     bool seen[WF_EP_COUNT] = {false};
     for (size_t f = 0; f < sizeof functions / sizeof functions[0]; f++) {
         const function *fn = functions + f;
         const wf_ep_stage stage = {(uint8_t)fn->fn, WF_EP_NONE, fn->a, fn->b, NULL, 0};
         seen[fn->fn] = true;
-        for (size_t t = 0; t < tier_count; t++) {
+        for (size_t t = 0; t < TIERS; t++) {
+            if (!kernel_tier_runs(tiers[t].name))
+                continue;
             double worst = 0;
             float worst_at = 0;
             uint32_t bits = 0;
@@ -244,11 +226,11 @@ static void test_accuracy(void **state)
 static void test_special_values(void **state)
 {
     (void)state;
-    tier tiers[4];
-    const size_t tier_count = tiers_here(tiers);
     static const float values[] = {NAN, INFINITY, -INFINITY, 0.0f, -0.0f, 1.0f, -1.0f};
     enum { COUNT = sizeof values / sizeof values[0] };
-    for (size_t t = 0; t < tier_count; t++) {
+    for (size_t t = 0; t < TIERS; t++) {
+        if (!kernel_tier_runs(tiers[t].name))
+            continue;
         for (size_t f = 0; f < sizeof functions / sizeof functions[0]; f++) {
             const function *fn = functions + f;
             const wf_ep_stage stage = {(uint8_t)fn->fn, WF_EP_NONE, fn->a, fn->b, NULL, 0};
@@ -288,31 +270,13 @@ static void test_special_values(void **state)
     }
 }
 
-static int range(wf_random_t *random, int low, int high)
+/* Random floats in [-3, 3) before a page that may not be touched. */
+static fence fence_wide(wf_random_t *random, int64_t count)
 {
-    return low + (int)wf_random_below(random, (uint64_t)(high - low + 1));
-}
-
-typedef struct fence {
-    char *map;
-    size_t map_bytes;
-    float *data;
-    size_t count;
-} fence;
-
-/* Random floats that end at a page that may not be touched. */
-static fence fence_random(wf_random_t *random, size_t count)
-{
-    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
-    const size_t bytes = count * sizeof(float);
-    fence f = {.count = count};
-    f.map_bytes = (bytes + page - 1) / page * page + page;
-    f.map = mmap(NULL, f.map_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    assert_true(f.map != MAP_FAILED);
-    assert_int_equal(mprotect(f.map + f.map_bytes - page, page, PROT_NONE), 0);
-    f.data = (float *)(void *)(f.map + f.map_bytes - page - bytes);
-    for (size_t i = 0; i < count; i++)
-        f.data[i] = wf_random_float(random) * 3;
+    fence f = fence_floats(random, count);
+    float *data = f.data;
+    for (int64_t i = 0; i < count; i++)
+        data[i] *= 3;
     return f;
 }
 
@@ -322,25 +286,26 @@ static void test_random_programs(void **state)
 {
     (void)state;
     wf_random_t random = wf_random_start("epilogue_random_programs", 20261130);
-    tier tiers[4];
-    const size_t tier_count = tiers_here(tiers);
     for (int round = 0; round < 400; round++) {
         enum { STAGES = 5 };
-        const int64_t row0 = range(&random, 0, 3) * range(&random, 0, 7);
-        const int64_t col0 = range(&random, 0, 3) ? 0 : range(&random, 1, 40);
-        const int64_t rows = range(&random, 1, 40);
-        const int64_t cols = range(&random, 0, 9) ? range(&random, 1, 70) : range(&random, 1, 5000);
-        const int64_t stride = cols + (range(&random, 0, 1) ? 0 : range(&random, 1, 9));
+        const int64_t row0 = kernel_range(&random, 0, 3) * kernel_range(&random, 0, 7);
+        const int64_t col0 = kernel_range(&random, 0, 3) ? 0 : kernel_range(&random, 1, 40);
+        const int64_t rows = kernel_range(&random, 1, 40);
+        const int64_t cols =
+            kernel_range(&random, 0, 9) ? kernel_range(&random, 1, 70) : kernel_range(&random, 1, 5000);
+        const int64_t stride = cols + (kernel_range(&random, 0, 1) ? 0 : kernel_range(&random, 1, 9));
         fence operands[STAGES] = {{0}};
         wf_ep_stage stages[STAGES];
-        const size_t count = (size_t)range(&random, 1, STAGES);
-        fence x = fence_random(&random, (size_t)((rows - 1) * stride + cols));
+        const size_t count = (size_t)kernel_range(&random, 1, STAGES);
+        const int64_t x_count = (rows - 1) * stride + cols;
+        fence x = fence_wide(&random, x_count);
+        const float *before = x.data;
         bool own[STAGES] = {false};
         for (size_t i = 0; i < count; i++) {
             wf_ep_stage *s = stages + i;
             static const wf_ep_fn common[] = {WF_EP_ADD, WF_EP_ADD, WF_EP_RELU, WF_EP_CLIP, WF_EP_MUL};
-            wf_ep_fn fn = range(&random, 0, 1) ? common[range(&random, 0, 4)]
-                                               : (wf_ep_fn)range(&random, 0, WF_EP_COUNT - 1);
+            wf_ep_fn fn = kernel_range(&random, 0, 1) ? common[kernel_range(&random, 0, 4)]
+                                                      : (wf_ep_fn)kernel_range(&random, 0, WF_EP_COUNT - 1);
             /* Their results leave the range where a tolerance means something, or are not real. */
             if (fn == WF_EP_DIV || fn == WF_EP_RDIV || fn == WF_EP_RECIPROCAL || fn == WF_EP_RSQRT ||
                 fn == WF_EP_LOG || fn == WF_EP_SQRT || fn == WF_EP_POW || fn == WF_EP_EXP ||
@@ -355,36 +320,39 @@ static void test_random_programs(void **state)
             };
             if (!operand_counts[fn])
                 continue;
-            s->operand = (uint8_t)range(&random, WF_EP_SCALAR, WF_EP_FULL);
+            s->operand = (uint8_t)kernel_range(&random, WF_EP_SCALAR, WF_EP_FULL);
             if (s->operand == WF_EP_COL)
-                operands[i] = fence_random(&random, (size_t)(col0 + cols));
+                operands[i] = fence_wide(&random, (col0 + cols));
             if (s->operand == WF_EP_ROW)
-                operands[i] = fence_random(&random, (size_t)(row0 + rows));
+                operands[i] = fence_wide(&random, (row0 + rows));
             if (s->operand == WF_EP_FULL) {
-                s->row_stride_elems = range(&random, 0, 1) ? col0 + cols : col0 + cols + range(&random, 1, 5);
-                operands[i] =
-                    fence_random(&random, (size_t)((row0 + rows - 1) * s->row_stride_elems + col0 + cols));
-                own[i] = i == 0 && row0 == 0 && col0 == 0 && range(&random, 0, 2) == 0;
+                s->row_stride_elems =
+                    kernel_range(&random, 0, 1) ? col0 + cols : col0 + cols + kernel_range(&random, 1, 5);
+                operands[i] = fence_wide(&random, ((row0 + rows - 1) * s->row_stride_elems + col0 + cols));
+                own[i] = i == 0 && row0 == 0 && col0 == 0 && kernel_range(&random, 0, 2) == 0;
                 if (own[i])
                     s->row_stride_elems = stride;
             }
             s->data = operands[i].data;
         }
-        for (size_t t = 0; t < tier_count; t++) {
-            fence y = fence_random(&random, x.count);
-            memcpy(y.data, x.data, x.count * sizeof(float));
+        for (size_t t = 0; t < TIERS; t++) {
+            if (!kernel_tier_runs(tiers[t].name))
+                continue;
+            fence y = fence_new(x_count * 4);
+            float *got = y.data;
+            memcpy(got, before, (size_t)x_count * sizeof(float));
             for (size_t i = 0; i < count; i++)
                 if (own[i])
-                    stages[i].data = y.data;
-            tiers[t].run(stages, count, y.data, stride, row0, rows, col0, cols);
-            for (size_t i = 0; i < x.count; i++) {
-                const int64_t r = (int64_t)i / stride;
-                const int64_t c = (int64_t)i % stride;
+                    stages[i].data = got;
+            tiers[t].run(stages, count, got, stride, row0, rows, col0, cols);
+            for (int64_t i = 0; i < x_count; i++) {
+                const int64_t r = i / stride;
+                const int64_t c = i % stride;
                 if (c >= cols) {
-                    assert_true(y.data[i] == x.data[i]);
+                    assert_true(got[i] == before[i]);
                     continue;
                 }
-                double v = (double)x.data[i];
+                double v = (double)before[i];
                 double scale = fabs(v);
                 for (size_t k = 0; k < count; k++) {
                     const wf_ep_stage *s = stages + k;
@@ -394,26 +362,25 @@ static void test_random_programs(void **state)
                     if (s->operand == WF_EP_ROW)
                         operand = (double)s->data[row0 + r];
                     if (s->operand == WF_EP_FULL)
-                        operand = own[k] ? (double)x.data[i]
+                        operand = own[k] ? (double)before[i]
                                          : (double)s->data[(row0 + r) * s->row_stride_elems + col0 + c];
                     v = reference((wf_ep_fn)s->fn, v, operand, (double)s->a, (double)s->b);
                     scale = fmax(scale * fmax(1, fabs(operand)), fabs(v)) + fabs(operand);
                 }
-                if (!(fabs((double)y.data[i] - v) <= 4e-6 * scale)) {
+                if (!(fabs((double)got[i] - v) <= 4e-6 * scale)) {
                     print_error("round %d %s: row %d col %d of %dx%d: %a, expected %a; stages", round,
-                                tiers[t].name, (int)r, (int)c, (int)rows, (int)cols, (double)y.data[i], v);
+                                tiers[t].name, (int)r, (int)c, (int)rows, (int)cols, (double)got[i], v);
                     for (size_t k = 0; k < count; k++)
                         print_error(" %d/%d", stages[k].fn, stages[k].operand);
                     print_error("\n");
                     fail();
                 }
             }
-            munmap(y.map, y.map_bytes);
+            fence_free(&y);
         }
-        munmap(x.map, x.map_bytes);
+        fence_free(&x);
         for (size_t i = 0; i < count; i++)
-            if (operands[i].map)
-                munmap(operands[i].map, operands[i].map_bytes);
+            fence_free(&operands[i]);
     }
 }
 
@@ -422,18 +389,18 @@ static void test_division_and_powers(void **state)
 {
     (void)state;
     wf_random_t random = wf_random_start("epilogue_division_and_powers", 11);
-    tier tiers[4];
-    const size_t tier_count = tiers_here(tiers);
     static const wf_ep_fn binary[] = {WF_EP_DIV, WF_EP_RDIV, WF_EP_POW};
     enum { COUNT = 101 };
-    for (size_t t = 0; t < tier_count; t++) {
+    for (size_t t = 0; t < TIERS; t++) {
+        if (!kernel_tier_runs(tiers[t].name))
+            continue;
         for (size_t f = 0; f < sizeof binary / sizeof binary[0]; f++) {
             for (int operand = WF_EP_SCALAR; operand <= WF_EP_FULL; operand++) {
                 for (int whole = 0; whole < 2; whole++) {
                     float x[COUNT], before[COUNT], y[COUNT];
                     for (int i = 0; i < COUNT; i++) {
                         before[i] = x[i] = wf_random_float(&random) + (whole ? 0.0f : 1.5f);
-                        y[i] = whole ? (float)range(&random, 1, 4) : wf_random_float(&random) + 2;
+                        y[i] = whole ? (float)kernel_range(&random, 1, 4) : wf_random_float(&random) + 2;
                     }
                     y[0] = whole ? 2.0f : y[0];
                     const wf_ep_stage stage = {(uint8_t)binary[f], (uint8_t)operand, y[0], 0, y, COUNT};

@@ -5,76 +5,26 @@
  * the AVX-512 logic on a machine without it. Operands end at a page that may not be touched, gaps between
  * rows of C keep a mark, and the workspace starts as NaN, so reads and writes outside of the operands fail.
  */
-#include <math.h>
 #include <stdbool.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
-#include "support/cmocka_all.h"
-#include "support/random.h"
+#include "kernel/kernel_support.h"
 
-#define WF_TIER wide
-#define WF_VLEN 16
+#include "backends/native/kernels/gemm.h"
+
+wf_ep_run_f32_fn wf_ep_run_f32_wide;
+extern const wf_gemm_kernels wf_gemm_wide;
 #include "backends/native/kernels/epilogue.c"
 #include "backends/native/kernels/gemm.c"
 
-typedef struct tier {
+static const struct {
     const char *name;
     const wf_gemm_kernels *kernels;
-    int vlen;
-} tier;
-
-static size_t tiers_here(tier *out)
-{
-    size_t count = 0;
-    out[count++] = (tier){"wide", &wf_gemm_wide, 16};
-    out[count++] = (tier){"scalar", &wf_gemm_scalar, 4};
-#ifdef __x86_64__
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
-        out[count++] = (tier){"avx2", &wf_gemm_avx2, 8};
-    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-        __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq"))
-        out[count++] = (tier){"avx512", &wf_gemm_avx512, 16};
-#endif
-    return count;
-}
-
-/* ---- Memory that ends at a forbidden page ---- */
-
-typedef struct fence {
-    char *map;
-    size_t map_bytes;
-    float *data;
-    size_t count;
-} fence;
-
-static fence fence_new(size_t count)
-{
-    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
-    const size_t bytes = count * sizeof(float);
-    fence f = {.count = count};
-    f.map_bytes = (bytes + page - 1) / page * page + page;
-    f.map = mmap(NULL, f.map_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    assert_true(f.map != MAP_FAILED);
-    assert_int_equal(mprotect(f.map + f.map_bytes - page, page, PROT_NONE), 0);
-    f.data = (float *)(void *)(f.map + f.map_bytes - page - bytes);
-    return f;
-}
-
-static fence fence_random(wf_random_t *random, size_t count)
-{
-    fence f = fence_new(count);
-    for (size_t i = 0; i < count; i++)
-        f.data[i] = wf_random_float(random);
-    return f;
-}
-
-static void fence_free(fence f)
-{
-    if (f.map)
-        munmap(f.map, f.map_bytes);
-}
+} tiers[] = {
+#define X(tier) {#tier, &wf_gemm_##tier},
+    KERNEL_TEST_TIERS(X)
+#undef X
+};
+enum { TIERS = sizeof tiers / sizeof tiers[0] };
 
 /* ---- One problem and its answer ---- */
 
@@ -83,14 +33,10 @@ typedef struct problem {
     wf_gemm_args args;
     wf_ep_stage stages[6];
     fence a, b, c, bias, residual, scale;
+    int64_t c_count;
     wf_gemm_b_strides b_strides;
     bool residual_is_c;
 } problem;
-
-static int range(wf_random_t *random, int low, int high)
-{
-    return low + (int)wf_random_below(random, (uint64_t)(high - low + 1));
-}
 
 static int64_t taps_of(const wf_gemm_shape *s)
 {
@@ -102,26 +48,26 @@ static void make_stages(problem *p, wf_random_t *random)
     const wf_gemm_shape *s = &p->shape;
     const int64_t rows = s->batch[0] * s->batch[1] * s->m;
     size_t n = 0;
-    if (range(random, 0, 3)) {
-        p->bias = fence_random(random, (size_t)s->n);
+    if (kernel_range(random, 0, 3)) {
+        p->bias = fence_floats(random, s->n);
         p->stages[n++] = (wf_ep_stage){WF_EP_ADD, WF_EP_COL, 0, 0, p->bias.data, 0};
     }
-    if (range(random, 0, 3) == 0) {
-        p->scale = fence_random(random, (size_t)rows);
+    if (kernel_range(random, 0, 3) == 0) {
+        p->scale = fence_floats(random, (int64_t)rows);
         p->stages[n++] = (wf_ep_stage){WF_EP_MUL, WF_EP_ROW, 0, 0, p->scale.data, 0};
     }
-    if (range(random, 0, 1)) {
-        const int64_t stride = s->n + range(random, 0, 3);
-        p->residual_is_c = range(random, 0, 2) == 0 && s->batch[0] * s->batch[1] == 1;
+    if (kernel_range(random, 0, 1)) {
+        const int64_t stride = s->n + kernel_range(random, 0, 3);
+        p->residual_is_c = kernel_range(random, 0, 2) == 0 && s->batch[0] * s->batch[1] == 1;
         if (!p->residual_is_c)
-            p->residual = fence_random(random, (size_t)((rows - 1) * stride + s->n));
+            p->residual = fence_floats(random, (int64_t)((rows - 1) * stride + s->n));
         p->stages[n++] = (wf_ep_stage){WF_EP_ADD, WF_EP_FULL, 0, 0, p->residual.data, stride};
         if (p->residual_is_c) {
             p->stages[n - 1].data = p->c.data;
             p->stages[n - 1].row_stride_elems = s->ldc;
         }
     }
-    const int act = range(random, 0, 3);
+    const int act = kernel_range(random, 0, 3);
     if (act == 1)
         p->stages[n++] = (wf_ep_stage){WF_EP_RELU, WF_EP_NONE, 0, 0, NULL, 0};
     if (act == 2)
@@ -189,7 +135,8 @@ static void check(const problem *p, const float *c_before, const char *what)
         const int64_t o = batch / s->batch[1];
         const int64_t i0 = batch % s->batch[1];
         const float *a = p->args.a + o * p->args.a_batch_stride[0] + i0 * p->args.a_batch_stride[1];
-        const float *b = p->b.data + o * p->args.b_batch_stride[0] + i0 * p->args.b_batch_stride[1];
+        const float *b =
+            (const float *)p->b.data + o * p->args.b_batch_stride[0] + i0 * p->args.b_batch_stride[1];
         const float *c = p->args.c + o * p->args.c_batch_stride[0] + i0 * p->args.c_batch_stride[1];
         for (int64_t r = 0; r < s->m; r++) {
             for (int64_t j = 0; j < s->n; j++) {
@@ -227,58 +174,59 @@ static void make_problem(problem *p, wf_random_t *random)
 {
     *p = (problem){.shape = {.batch = {1, 1}}};
     wf_gemm_shape *s = &p->shape;
-    size_t a_count;
-    size_t b_count;
-    s->n = range(random, 1, 4) == 1 ? range(random, 1, 5) : range(random, 1, 130);
-    s->ldc = s->n + (range(random, 0, 1) ? 0 : range(random, 1, 20));
-    if (range(random, 0, 1)) {
+    int64_t a_count;
+    int64_t b_count;
+    s->n = kernel_range(random, 1, 4) == 1 ? kernel_range(random, 1, 5) : kernel_range(random, 1, 130);
+    s->ldc = s->n + (kernel_range(random, 0, 1) ? 0 : kernel_range(random, 1, 20));
+    if (kernel_range(random, 0, 1)) {
         s->a_kind = WF_GEMM_A_CONV;
         wf_gemm_conv *c = &s->conv;
-        *c = (wf_gemm_conv){.images = range(random, 1, 2),
-                            .in_h = range(random, 1, 9),
-                            .in_w = range(random, 1, 9),
-                            .channels = range(random, 1, 3) == 1 ? range(random, 1, 4) : range(random, 1, 40),
-                            .kernel_h = range(random, 1, 4),
-                            .kernel_w = range(random, 1, 4),
-                            .stride_h = range(random, 1, 2),
-                            .stride_w = range(random, 1, 3),
-                            .dilation_h = range(random, 1, 2),
-                            .dilation_w = range(random, 1, 2),
-                            .pad_top = range(random, 0, 3),
-                            .pad_left = range(random, 0, 3)};
-        const int bottom = range(random, 0, 3);
-        const int right = range(random, 0, 3);
+        *c = (wf_gemm_conv){.images = kernel_range(random, 1, 2),
+                            .in_h = kernel_range(random, 1, 9),
+                            .in_w = kernel_range(random, 1, 9),
+                            .channels = kernel_range(random, 1, 3) == 1 ? kernel_range(random, 1, 4)
+                                                                        : kernel_range(random, 1, 40),
+                            .kernel_h = kernel_range(random, 1, 4),
+                            .kernel_w = kernel_range(random, 1, 4),
+                            .stride_h = kernel_range(random, 1, 2),
+                            .stride_w = kernel_range(random, 1, 3),
+                            .dilation_h = kernel_range(random, 1, 2),
+                            .dilation_w = kernel_range(random, 1, 2),
+                            .pad_top = kernel_range(random, 0, 3),
+                            .pad_left = kernel_range(random, 0, 3)};
+        const int bottom = kernel_range(random, 0, 3);
+        const int right = kernel_range(random, 0, 3);
         c->out_h = (c->in_h + c->pad_top + bottom - (c->kernel_h - 1) * c->dilation_h - 1) / c->stride_h + 1;
         c->out_w = (c->in_w + c->pad_left + right - (c->kernel_w - 1) * c->dilation_w - 1) / c->stride_w + 1;
         c->out_h = c->out_h < 1 ? 1 : c->out_h;
         c->out_w = c->out_w < 1 ? 1 : c->out_w;
-        c->pixel_stride = c->channels + (range(random, 0, 1) ? 0 : range(random, 1, 9));
+        c->pixel_stride = c->channels + (kernel_range(random, 0, 1) ? 0 : kernel_range(random, 1, 9));
         c->row_stride = c->pixel_stride * c->in_w;
         c->image_stride = c->row_stride * c->in_h;
         s->m = (int64_t)c->images * c->out_h * c->out_w;
         s->k = c->channels;
-        a_count = (size_t)(c->images * c->image_stride - c->pixel_stride + c->channels);
+        a_count = (c->images * c->image_stride - c->pixel_stride + c->channels);
         const int64_t taps = taps_of(s);
         p->b_strides = (wf_gemm_b_strides){s->k * taps, taps, c->kernel_w, 1};
-        b_count = (size_t)(s->n * s->k * taps);
+        b_count = (s->n * s->k * taps);
     } else {
-        s->m = range(random, 1, 3) == 1 ? 1 : range(random, 1, 80);
-        s->k = range(random, 1, 90);
-        s->batch[0] = range(random, 1, 3) == 1 ? 2 : 1;
-        s->batch[1] = range(random, 1, 3) == 1 ? 3 : 1;
-        s->a_kind = range(random, 0, 1) ? WF_GEMM_A_ROWS : WF_GEMM_A_COLUMNS;
-        s->b_kind = (wf_gemm_b_kind)range(random, 0, 2);
+        s->m = kernel_range(random, 1, 3) == 1 ? 1 : kernel_range(random, 1, 80);
+        s->k = kernel_range(random, 1, 90);
+        s->batch[0] = kernel_range(random, 1, 3) == 1 ? 2 : 1;
+        s->batch[1] = kernel_range(random, 1, 3) == 1 ? 3 : 1;
+        s->a_kind = kernel_range(random, 0, 1) ? WF_GEMM_A_ROWS : WF_GEMM_A_COLUMNS;
+        s->b_kind = (wf_gemm_b_kind)kernel_range(random, 0, 2);
         const int64_t a_rows = s->a_kind == WF_GEMM_A_ROWS ? s->m : s->k;
         const int64_t a_cols = s->a_kind == WF_GEMM_A_ROWS ? s->k : s->m;
-        s->lda = a_cols + range(random, 0, 5);
+        s->lda = a_cols + kernel_range(random, 0, 5);
         const int64_t b_rows = s->b_kind == WF_GEMM_B_ROWS ? s->k : s->n;
         const int64_t b_cols = s->b_kind == WF_GEMM_B_ROWS ? s->n : s->k;
-        s->ldb = s->b_kind == WF_GEMM_B_PACKED ? b_cols : b_cols + range(random, 0, 5);
+        s->ldb = s->b_kind == WF_GEMM_B_PACKED ? b_cols : b_cols + kernel_range(random, 0, 5);
         p->b_strides = (wf_gemm_b_strides){s->ldb, 1, 0, 0};
         const int64_t a_size = a_rows * s->lda;
         const int64_t b_size = b_rows * s->ldb;
         /* The inner batch may share an operand; a packed B is shared by all. */
-        const bool share_a = range(random, 0, 2) == 0;
+        const bool share_a = kernel_range(random, 0, 2) == 0;
         const bool share_b = s->b_kind == WF_GEMM_B_PACKED;
         p->args.a_batch_stride[1] = share_a ? 0 : a_size;
         p->args.a_batch_stride[0] = share_a ? a_size : a_size * s->batch[1];
@@ -286,12 +234,13 @@ static void make_problem(problem *p, wf_random_t *random)
         p->args.b_batch_stride[0] = share_b ? 0 : b_size * s->batch[1];
         p->args.c_batch_stride[1] = s->m * s->ldc;
         p->args.c_batch_stride[0] = s->m * s->ldc * s->batch[1];
-        a_count = (size_t)(a_size * s->batch[0] * (share_a ? 1 : s->batch[1]) - s->lda + a_cols);
-        b_count = (size_t)(b_size * (share_b ? 1 : s->batch[0] * s->batch[1]) - s->ldb + b_cols);
+        a_count = (a_size * s->batch[0] * (share_a ? 1 : s->batch[1]) - s->lda + a_cols);
+        b_count = (b_size * (share_b ? 1 : s->batch[0] * s->batch[1]) - s->ldb + b_cols);
     }
-    p->a = fence_random(random, a_count);
-    p->b = fence_random(random, b_count);
-    p->c = fence_new((size_t)(s->batch[0] * s->batch[1] * s->m * s->ldc - s->ldc + s->n));
+    p->a = fence_floats(random, a_count);
+    p->b = fence_floats(random, b_count);
+    p->c_count = s->batch[0] * s->batch[1] * s->m * s->ldc - s->ldc + s->n;
+    p->c = fence_new(p->c_count * 4);
     p->args.a = p->a.data;
     p->args.b = p->b.data;
     p->args.c = p->c.data;
@@ -300,26 +249,26 @@ static void make_problem(problem *p, wf_random_t *random)
 
 static void free_problem(problem *p)
 {
-    fence_free(p->a);
-    fence_free(p->b);
-    fence_free(p->c);
-    fence_free(p->bias);
-    fence_free(p->residual);
-    fence_free(p->scale);
+    fence_free(&p->a);
+    fence_free(&p->b);
+    fence_free(&p->c);
+    fence_free(&p->bias);
+    fence_free(&p->residual);
+    fence_free(&p->scale);
 }
 
 static wf_gemm_plan random_plan(wf_random_t *random, const wf_gemm_shape *s)
 {
-    wf_gemm_plan plan = {.m_block = range(random, 1, 60),
-                         .n_block = range(random, 1, 150),
-                         .k_block = range(random, 1, 120),
-                         .panel_vectors = (int16_t)range(random, 1, 3),
-                         .m_band = (int16_t)(range(random, 0, 1) * range(random, 1, 30)),
-                         .pack_a = (int16_t)range(random, 0, 1),
-                         .pack_b = (int16_t)range(random, 0, 1),
-                         .prefetch = (int16_t)range(random, 0, 2)};
+    wf_gemm_plan plan = {.m_block = kernel_range(random, 1, 60),
+                         .n_block = kernel_range(random, 1, 150),
+                         .k_block = kernel_range(random, 1, 120),
+                         .panel_vectors = (int16_t)kernel_range(random, 1, 3),
+                         .m_band = (int16_t)(kernel_range(random, 0, 1) * kernel_range(random, 1, 30)),
+                         .pack_a = (int16_t)kernel_range(random, 0, 1),
+                         .pack_b = (int16_t)kernel_range(random, 0, 1),
+                         .prefetch = (int16_t)kernel_range(random, 0, 2)};
     plan.merge_kw = s->a_kind == WF_GEMM_A_CONV && s->conv.dilation_w == 1 &&
-                    s->conv.pixel_stride == s->conv.channels && range(random, 0, 1);
+                    s->conv.pixel_stride == s->conv.channels && kernel_range(random, 0, 1);
     return plan;
 }
 
@@ -330,9 +279,9 @@ static void run(const wf_gemm_kernels *kernels, problem *p, const wf_gemm_plan *
     const wf_gemm_shape *s = &p->shape;
     wf_gemm_args args = p->args;
     fence packed = {0};
-    memcpy(p->c.data, c_before, p->c.count * sizeof(float));
+    memcpy(p->c.data, c_before, (size_t)p->c_count * sizeof(float));
     if (s->b_kind == WF_GEMM_B_PACKED) {
-        packed = fence_new(kernels->packed_elems(s, plan));
+        packed = fence_new((int64_t)kernels->packed_elems(s, plan) * 4);
         kernels->pack_b(s, plan, p->b.data, &p->b_strides, packed.data);
         args.b = packed.data;
     }
@@ -341,33 +290,34 @@ static void run(const wf_gemm_kernels *kernels, problem *p, const wf_gemm_plan *
     for (fewer_rows.m = s->m - 1; fewer_rows.m > 0; fewer_rows.m -= 1 + s->m / 8)
         assert_true(kernels->workspace_bytes(&fewer_rows, plan) <= bytes);
     assert_int_equal(bytes % 64, 0);
-    const fence workspace = fence_new(bytes / sizeof(float));
+    fence workspace = fence_new((int64_t)bytes);
     const int64_t items = kernels->item_count(s, plan);
     assert_true(items >= 1);
     for (int64_t i = 0; i < items; i++) {
         memset(workspace.data, 0xff, bytes);
         kernels->item(s, plan, &args, workspace.data, reverse ? items - 1 - i : i);
     }
-    fence_free(workspace);
-    fence_free(packed);
+    fence_free(&workspace);
+    fence_free(&packed);
 }
 
 static void test_random_problems(void **state)
 {
     (void)state;
     wf_random_t random = wf_random_start("gemm_random_problems", 20261130);
-    tier tiers[4];
-    const size_t tier_count = tiers_here(tiers);
     for (int round = 0; round < 150; round++) {
         problem p;
         make_problem(&p, &random);
-        float *before = test_malloc(p.c.count * sizeof(float));
-        float *first = test_malloc(p.c.count * sizeof(float));
-        for (size_t i = 0; i < p.c.count; i++)
+        float *before = test_malloc((size_t)p.c_count * sizeof(float));
+        float *first = test_malloc((size_t)p.c_count * sizeof(float));
+        for (int64_t i = 0; i < p.c_count; i++)
             before[i] = wf_random_float(&random);
-        for (size_t t = 0; t < tier_count; t++) {
+        for (size_t t = 0; t < TIERS; t++) {
+            if (!kernel_tier_runs(tiers[t].name))
+                continue;
             const wf_gemm_caches caches = {32 << 10, 512 << 10, 4 << 20};
-            wf_gemm_plan plan = tiers[t].kernels->plan_default(&p.shape, &caches, range(&random, 1, 4));
+            wf_gemm_plan plan =
+                tiers[t].kernels->plan_default(&p.shape, &caches, kernel_range(&random, 1, 4));
             for (int attempt = 0; attempt < 3; attempt++) {
                 char what[200];
                 snprintf(what, sizeof what,
@@ -378,14 +328,14 @@ static void test_random_problems(void **state)
                 run(tiers[t].kernels, &p, &plan, before, attempt == 2);
                 if (attempt == 0) {
                     check(&p, before, what);
-                    memcpy(first, p.c.data, p.c.count * sizeof(float));
-                } else if (memcmp(first, p.c.data, p.c.count * sizeof(float)) != 0) {
+                    memcpy(first, p.c.data, (size_t)p.c_count * sizeof(float));
+                } else if (memcmp(first, p.c.data, (size_t)p.c_count * sizeof(float)) != 0) {
                     print_error("%s: another plan gives other bits\n", what);
                     fail();
                 }
                 /* Between rows nothing was written. */
-                for (size_t i = 0; i < p.c.count; i++) {
-                    if ((int64_t)i % p.shape.ldc >= p.shape.n && p.c.data[i] != before[i]) {
+                for (int64_t i = 0; i < p.c_count; i++) {
+                    if (i % p.shape.ldc >= p.shape.n && p.args.c[i] != before[i]) {
                         print_error("%s: wrote between rows\n", what);
                         fail();
                     }
@@ -406,14 +356,14 @@ static void test_plan_list(void **state)
     (void)state;
     wf_random_t random = wf_random_start("gemm_plan_list", 7);
     const wf_gemm_caches caches = {32 << 10, 256 << 10, 1 << 20};
-    tier tiers[4];
-    const size_t tier_count = tiers_here(tiers);
     for (int round = 0; round < 12; round++) {
         problem p;
         make_problem(&p, &random);
-        float *before = test_calloc(p.c.count, sizeof(float));
-        float *first = test_malloc(p.c.count * sizeof(float));
-        for (size_t t = 0; t < tier_count; t++) {
+        float *before = test_calloc((size_t)p.c_count, sizeof(float));
+        float *first = test_malloc((size_t)p.c_count * sizeof(float));
+        for (size_t t = 0; t < TIERS; t++) {
+            if (!kernel_tier_runs(tiers[t].name))
+                continue;
             wf_gemm_plan plans[WF_GEMM_PLANS_MAX];
             const wf_gemm_kernels *k = tiers[t].kernels;
             const size_t count = k->plan_list(&p.shape, &caches, 2, plans, WF_GEMM_PLANS_MAX);
@@ -425,9 +375,9 @@ static void test_plan_list(void **state)
                     assert_memory_not_equal(&plans[i], &plans[j], sizeof plans[i]);
                 run(k, &p, &plans[i], before, false);
                 if (i == 0)
-                    memcpy(first, p.c.data, p.c.count * sizeof(float));
+                    memcpy(first, p.c.data, (size_t)p.c_count * sizeof(float));
                 else
-                    assert_memory_equal(first, p.c.data, p.c.count * sizeof(float));
+                    assert_memory_equal(first, p.c.data, (size_t)p.c_count * sizeof(float));
             }
             assert_int_equal(k->plan_list(&p.shape, &caches, 2, plans, 0), count);
         }
@@ -441,10 +391,10 @@ static void test_plan_list(void **state)
 static void test_hostile_values(void **state)
 {
     (void)state;
-    tier tiers[4];
-    const size_t tier_count = tiers_here(tiers);
     enum { ROWS = 7, COLS = 21, DEPTH = 5 };
-    for (size_t t = 0; t < tier_count; t++) {
+    for (size_t t = 0; t < TIERS; t++) {
+        if (!kernel_tier_runs(tiers[t].name))
+            continue;
         float a[ROWS * DEPTH], b[DEPTH * COLS], c[ROWS * COLS];
         for (int i = 0; i < ROWS * DEPTH; i++)
             a[i] = 1.0f;

@@ -279,7 +279,8 @@ static void run_tiles(item_state *st, const panel_ref *p, const float *const *ro
         t->out_stride = st->shape->ldc;
         wf_gemm_tiles[p->vectors][height](t);
     }
-    t->prefetch += count * t->prefetch_bytes;
+    if (t->prefetch_bytes)
+        t->prefetch += count * t->prefetch_bytes;
 }
 
 /* As run_tiles in the last pass, through a buffer where all stages run: for panels with padding, and for a C
@@ -303,7 +304,8 @@ static void run_tiles_buffered(item_state *st, const panel_ref *p, const float *
         for (int i = 0; i < height; i++)
             memcpy(st->c + (r + i) * st->shape->ldc + p->col, block + i * p->width,
                    (size_t)valid * sizeof(float));
-        t->prefetch += t->prefetch_bytes;
+        if (t->prefetch_bytes)
+            t->prefetch += t->prefetch_bytes;
     }
 }
 
@@ -503,56 +505,112 @@ static void gemm_item(const wf_gemm_shape *s, const wf_gemm_plan *plan, const wf
     }
 }
 
-/* ---- Plans ---- */
+/* ---- Plans ----
+ *
+ * The default comes from an estimate in cycles of a core with two multiply-adds per cycle. Its constants were
+ * fitted by eye to Zen 3 with AVX2 (2026-11-30); only ratios matter, and the tuner measures what it lists. */
 
 enum {
-    ITEMS_PER_THREAD = 8, /* a thread that is slow or comes late costs an eighth of its share at most */
-    /* Rows of an item. A panel is read from L2 or L3 once for all of them: at 96 rows and full speed that is
-     * 4 GB/s. The shallower the product, the more the fixed cost of an item weighs: 768 rows against 192 are
-     * 3 to 7% faster for depths of 16 to 27, 192 against 96 2 to 4% for 64 to 80 (Zen 3, 2026-11-30). */
+    /* Rows of an item, at least and at most, when there are enough of both. A panel is read from L2 or L3
+     * once for all of them: at 96 rows and full speed that is 4 GB/s. The shallower the product, the more the
+     * fixed cost of a column of tiles weighs: 768 rows against 192 are 3 to 7% faster for depths of 16 to 27,
+     * 192 against 96 2 to 4% for 64 to 80, and 2.5% for a B of several megabytes. */
     ROWS_LEAST = 96,
     ROWS_MOST = 768,
     ROWS_TIMES_DEPTH = 24576,
-    /* Down to the first more items cost little; below the second B is read too often. */
-    ROWS_FEW = 48,
-    ROWS_FEWEST = 24,
+    ROWS_FEWEST = 12, /* what more items may cut them down to */
     /* Up to here merged taps pay: 3 channels to 16 filters 169 us against 290, 3 to 64 (7x7) 2590 against
        4100. */
     MERGE_CHANNELS = 8
 };
 
-/* Three vectors: 7 loads for 12 multiply-adds instead of 8 with two. Over 21 1x1 layers 2.6% faster on
- * average, at worst 1.2% slower than two, and the last panels of two make up for a rest (Zen 3, 2026-11-30).
- */
-static int width_default(const wf_gemm_shape *s)
-{
-    return (int)wf_i_min(wf_i_ceil_div(s->n, WF_VLEN), 3);
-}
-
-/* Cuts rows and columns until there are enough items for the threads: first rows down to ROWS_FEW, then
- * columns, then rows again. */
-static void cut_items(const wf_gemm_shape *s, int threads, wf_gemm_plan *plan)
-{
-    const int64_t batches = s->batch[0] * s->batch[1];
-    const int64_t wanted = threads > 1 ? wf_i_ceil_div((int64_t)ITEMS_PER_THREAD * threads, batches) : 1;
-    const int64_t columns = (int64_t)plan->panel_vectors * WF_VLEN;
-    item_grid g = grid_of(s, plan);
-    if (g.m.count * g.n.count < wanted && plan->m_block > ROWS_FEW) {
-        plan->m_block = (int32_t)wf_i_max(wf_i_ceil_div(s->m, wanted), ROWS_FEW);
-        g = grid_of(s, plan);
-    }
-    if (g.m.count * g.n.count < wanted) {
-        plan->n_block = (int32_t)wf_i_max(wf_i_ceil_div(s->n, wf_i_ceil_div(wanted, g.m.count)), columns);
-        g = grid_of(s, plan);
-    }
-    if (g.m.count * g.n.count < wanted && plan->m_block > ROWS_FEWEST)
-        plan->m_block = (int32_t)wf_i_max(wf_i_ceil_div(s->m, wf_i_ceil_div(wanted, g.n.count)), ROWS_FEWEST);
-}
-
 static int can_merge_kw(const wf_gemm_shape *s)
 {
     return s->a_kind == WF_GEMM_A_CONV && s->conv.kernel_w > 1 && s->conv.dilation_w == 1 &&
            s->conv.pixel_stride == s->conv.channels;
+}
+
+/* Cycles of one step of depth of a tile: multiply-adds, their latency, or loads, whichever is the longest. */
+static double tile_cycles(int64_t height, int vectors)
+{
+    const double fma = 0.5 * (double)(height * vectors);
+    const double loads = 0.62 * (double)(height + vectors);
+    const double longest = fma > loads ? fma : loads;
+    return longest > 4 ? longest : 4;
+}
+
+/* Cycles of one B panel with all rows of an item. */
+static double panel_cycles(const depth *d, int64_t rows, int vectors, double b_bytes_per_cycle)
+{
+    const tile_split t = split_rows(rows, tile_height(vectors));
+    const double depth_all = (double)(d->taps * d->k);
+    const double step = (double)t.taller * tile_cycles(t.height + 1, vectors) +
+                        (double)(t.count - t.taller) * tile_cycles(t.height, vectors);
+    const double partial_sums = (double)((d->passes - 1) * rows * vectors);
+    /* Half of the time of reading B is hidden. */
+    const double read =
+        0.5 * depth_all * (double)(vectors * WF_VLEN) * (double)sizeof(float) / b_bytes_per_cycle;
+    return 300 + 45 * (double)t.count + depth_all * step * (vectors == 2 ? 1.03 : 1.0) + partial_sums + read;
+}
+
+/* Cycles of the longest item: one of the first block of panels or of the last, which may be wider or shorter.
+ */
+static double item_cycles(const wf_gemm_shape *s, const wf_gemm_plan *plan, const wf_gemm_caches *caches)
+{
+    const depth d = depth_of(s, plan);
+    const item_grid g = grid_of(s, plan);
+    const panel_list l = panels_of(s, plan);
+    const int64_t rows = wf_i_min(g.m.size, s->m);
+    const int64_t b_bytes = l.vectors * WF_VLEN * d.taps * d.k * (int64_t)sizeof(float);
+    const double b_rate = b_bytes > caches->l2_bytes / 2 ? 10 : 40; /* from L3, from L2 */
+    double first = 0;
+    double last = 0;
+    for (int64_t i = 0; i < wf_i_min(g.n.size, l.count); i++)
+        first += panel_cycles(&d, rows, panel_at(&l, i).width, b_rate);
+    for (int64_t i = (g.n.count - 1) * g.n.size; i < l.count; i++)
+        last += panel_cycles(&d, rows, panel_at(&l, i).width, b_rate);
+    return 1000 + 2 * (double)(rows * (s->a_kind == WF_GEMM_A_CONV ? d.taps : 1)) +
+           (first > last ? first : last);
+}
+
+/* Cycles until the last of the threads is done. A thread that is slow or comes late is waited for: on average
+ * a fraction of an item, so that several items per thread are better than one. */
+static double plan_cycles(const wf_gemm_shape *s, const wf_gemm_plan *plan, const wf_gemm_caches *caches,
+                          int threads)
+{
+    const int64_t items = gemm_item_count(s, plan);
+    const double item = item_cycles(s, plan, caches);
+    const double wait = threads > 1 ? 0.15 : 0;
+    return item * ((double)wf_i_ceil_div(items, threads) + wait);
+}
+
+/* Cuts rows (into blocks of at most m_block) and columns into the number of items that takes the least time.
+ */
+static void cut_items(const wf_gemm_shape *s, const wf_gemm_caches *caches, int threads, wf_gemm_plan *plan)
+{
+    static const int16_t cuts[] = {1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256};
+    enum { CUTS = sizeof cuts / sizeof cuts[0] };
+    const panel_list l = panels_of(s, plan);
+    const int64_t m_least = grid_of(s, plan).m.count;
+    const wf_gemm_plan start = *plan;
+    double best = plan_cycles(s, plan, caches, threads);
+    for (size_t i = 0; threads > 1 && i < CUTS; i++) {
+        /* At least m_least blocks of rows, and multiples of the threads above that. */
+        int64_t m_count = cuts[i] == 1 ? m_least : wf_i_round_up(m_least, cuts[i]);
+        if (cuts[i] > 1 && (m_count > 16 * (int64_t)threads || s->m / m_count < ROWS_FEWEST))
+            continue;
+        for (size_t j = 0; j < CUTS && cuts[j] <= l.count && cuts[j] <= 16 * threads; j++) {
+            wf_gemm_plan trial = start;
+            trial.m_block = (int32_t)wf_i_min(start.m_block, wf_i_ceil_div(s->m, m_count));
+            trial.n_block =
+                (int32_t)wf_i_min(wf_i_ceil_div(l.count, cuts[j]) * l.width * WF_VLEN, start.n_block);
+            const double cycles = plan_cycles(s, &trial, caches, threads);
+            if (cycles < best) {
+                best = cycles;
+                *plan = trial;
+            }
+        }
+    }
 }
 
 static wf_gemm_plan plan_of(const wf_gemm_shape *s, const wf_gemm_caches *caches, int threads, int width,
@@ -567,7 +625,7 @@ static wf_gemm_plan plan_of(const wf_gemm_shape *s, const wf_gemm_caches *caches
     const int64_t all_k = d.taps * d.k;
     plan.k_block = (int32_t)wf_i_min(s->m == 1 ? all_k : k_block, wf_i_min(all_k, INT32_MAX));
     plan.m_block = (int32_t)wf_i_min(rows, s->m);
-    cut_items(s, threads, &plan);
+    cut_items(s, caches, threads, &plan);
     plan.prefetch =
         s->b_kind == WF_GEMM_B_PACKED && s->n * all_k * (int64_t)sizeof(float) > caches->l2_bytes / 2;
     return plan;
@@ -581,14 +639,22 @@ static int64_t k_block_default(const wf_gemm_caches *caches, int width)
     return wf_i_max(caches->l2_bytes / 8 / (width * WF_VLEN * (int64_t)sizeof(float)), 128);
 }
 
+/* Three vectors have 7 loads for 12 multiply-adds instead of 8 with two: over 21 1x1 layers 2.6% faster on
+ * average (Zen 3, 2026-11-30). The estimate knows which of them the shape suits better. */
 static wf_gemm_plan gemm_plan_default(const wf_gemm_shape *s, const wf_gemm_caches *caches, int threads)
 {
-    const int width = width_default(s);
     const int64_t depth_all = s->a_kind == WF_GEMM_A_CONV ? s->k * s->conv.kernel_h * s->conv.kernel_w : s->k;
-    const int64_t usual = wf_i_min(wf_i_max(ROWS_TIMES_DEPTH / depth_all, ROWS_LEAST), ROWS_MOST);
+    const int64_t least =
+        s->n * depth_all * (int64_t)sizeof(float) > caches->l2_bytes ? 2 * ROWS_LEAST : ROWS_LEAST;
+    const int64_t usual = wf_i_min(wf_i_max(ROWS_TIMES_DEPTH / depth_all, least), ROWS_MOST);
     /* A little more than a block is better whole than halved. */
     const int64_t rows = s->m <= usual * 3 / 2 ? s->m : usual;
-    return plan_of(s, caches, threads, width, rows, k_block_default(caches, width));
+    const int width = (int)wf_i_min(wf_i_ceil_div(s->n, WF_VLEN), 3);
+    const wf_gemm_plan wide = plan_of(s, caches, threads, width, rows, k_block_default(caches, width));
+    if (width < 3)
+        return wide;
+    const wf_gemm_plan narrow = plan_of(s, caches, threads, 2, rows, k_block_default(caches, 2));
+    return plan_cycles(s, &wide, caches, threads) <= plan_cycles(s, &narrow, caches, threads) ? wide : narrow;
 }
 
 static void add_plan(const wf_gemm_plan *plan, wf_gemm_plan *list, size_t *count)
@@ -634,7 +700,8 @@ static size_t gemm_plan_list(const wf_gemm_shape *s, const wf_gemm_caches *cache
         plan.merge_kw = !first.merge_kw;
     add_plan(&plan, list, &count);
     /* Blocks. */
-    static const int32_t rows[] = {ROWS_LEAST, 2 * ROWS_LEAST, 4 * ROWS_LEAST, ROWS_FEW, ROWS_FEWEST};
+    static const int32_t rows[] = {ROWS_LEAST, 2 * ROWS_LEAST, 4 * ROWS_LEAST, ROWS_LEAST / 2,
+                                   ROWS_LEAST / 4};
     static const int32_t quarters[] = {4, 2, 8}; /* of the default depth */
     for (int width = 3; width >= 1; width--) {
         if (width > wf_i_ceil_div(s->n, WF_VLEN) || (width == 1 && s->n > WF_VLEN))

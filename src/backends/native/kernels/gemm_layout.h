@@ -117,7 +117,7 @@ typedef struct item_grid {
 static inline item_grid grid_of(const wf_gemm_shape *s, const wf_gemm_plan *plan)
 {
     const panel_list l = panels_of(s, plan);
-    const int64_t per_block = plan->n_block / (l.width * WF_VLEN);
+    const int64_t per_block = wf_i_ceil_div(plan->n_block, l.width * WF_VLEN);
     return (item_grid){blocks_of(s->m, plan->m_block, tile_height(l.width)), blocks_of(l.count, per_block, 1),
                        s->n * depth_of(s, plan).taps > s->m};
 }

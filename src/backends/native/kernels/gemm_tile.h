@@ -143,13 +143,14 @@ WF_INLINE void wf_gemm_tile_run(const int height, const int vectors, const wf_ge
 
     for (int64_t count = t->count; count > 0; count--) {
         wf_vf acc[WF_TILE_HEIGHT_MAX * WF_TILE_VECTORS_MAX];
-        for (ptrdiff_t i = 0; i < t->prefetch_bytes; i += 64) {
-            if (t->prefetch_l1)
-                __builtin_prefetch(prefetch + i, 0, 3);
-            else
-                __builtin_prefetch(prefetch + i, 0, 2);
+        if (t->prefetch_bytes) {
+            for (const char *end = prefetch + t->prefetch_bytes; prefetch < end; prefetch += 64) {
+                if (t->prefetch_l1)
+                    __builtin_prefetch(prefetch, 0, 3);
+                else
+                    __builtin_prefetch(prefetch, 0, 2);
+            }
         }
-        prefetch += t->prefetch_bytes;
         if (partial) {
             WF_TILE_EACH(WF_TILE_LOAD)
             partial += height * partial_stride;

@@ -158,7 +158,7 @@ WF_INLINE wf_vf wf_v_log(wf_vf x)
     const wf_vi tiny = x < wf_v_set(0x1p-126f);
     const wf_vf y = wf_v_select(tiny, x * 0x1p23f, x);
     /* Mantissa in [sqrt(1/2), sqrt(2)). */
-    const wf_vi k = ((wf_vi)y - 0x3f3504f3) >> 23;
+    const wf_vi k = (wf_vi)((wf_vu)y - 0x3f3504f3u) >> 23;
     const wf_vf m = (wf_vf)((wf_vu)y - ((wf_vu)k << 23));
     const wf_vf e = __builtin_convertvector(k - (tiny & 23), wf_vf);
     const wf_vf f = m - 1.0f;
