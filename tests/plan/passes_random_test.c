@@ -15,6 +15,7 @@ enum { MAX_VALUES = 64, GRAPHS = 400 };
 
 typedef struct maker {
     wf_graph_t *graph;
+    wf_dtype_t dtype;
     wf_random_t random;
     wf_value_id values[MAX_VALUES]; /* what may be read */
     size_t count;
@@ -65,7 +66,7 @@ static wf_value_id binary(maker_t *self, wf_op_t op, wf_value_id a, wf_value_id 
 
 static wf_value_id constant(maker_t *self, uint32_t rank, const int64_t *dims, double low, double high)
 {
-    wf_type_t type = {.dtype = WF_DTYPE_F32, .rank = rank};
+    wf_type_t type = {.dtype = self->dtype, .rank = rank};
     wf_tensor_t tensor;
     wf_value_id value = WF_NO_VALUE;
     for (uint32_t i = 0; i < rank; i++) {
@@ -81,7 +82,7 @@ static wf_value_id constant(maker_t *self, uint32_t rank, const int64_t *dims, d
 
 static wf_value_id scalar(maker_t *self, double value)
 {
-    wf_type_t type = {.dtype = WF_DTYPE_F32, .rank = (uint32_t)below(self, 2), .dims = {1}};
+    wf_type_t type = {.dtype = self->dtype, .rank = (uint32_t)below(self, 2), .dims = {1}};
     wf_value_id id = WF_NO_VALUE;
     wf_assert_ok(wf_emit_doubles(self->graph, "s", &type, &value, &id));
     return id;
@@ -423,23 +424,25 @@ static const struct {
 static void add_inputs(maker_t *self)
 {
     static const wf_type_t types[] = {
-        {.dtype = WF_DTYPE_F32, .rank = 4, .dims = {1, 3, 4, 5}},
-        {.dtype = WF_DTYPE_F32, .rank = 4, .dims = {1, 4, 5, 3}},
-        {.dtype = WF_DTYPE_F32, .rank = 3, .dims = {2, 3, 4}},
-        {.dtype = WF_DTYPE_F32, .rank = 2, .dims = {3, 4}},
+        {.dtype = WF_DTYPE_NONE, .rank = 4, .dims = {1, 3, 4, 5}},
+        {.dtype = WF_DTYPE_NONE, .rank = 4, .dims = {1, 4, 5, 3}},
+        {.dtype = WF_DTYPE_NONE, .rank = 3, .dims = {2, 3, 4}},
+        {.dtype = WF_DTYPE_NONE, .rank = 2, .dims = {3, 4}},
     };
     for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
         wf_value_id value = WF_NO_VALUE;
-        wf_assert_ok(wf_graph_add_value(self->graph, "x", &types[i], &value));
+        wf_type_t type = types[i];
+        type.dtype = self->dtype;
+        wf_assert_ok(wf_graph_add_value(self->graph, "x", &type, &value));
         wf_assert_ok(wf_graph_add_input(self->graph, value));
         keep(self, value);
     }
 }
 
 /* The same graph for the same seed. */
-static wf_graph_t *make(uint64_t seed)
+static wf_graph_t *make(uint64_t seed, wf_dtype_t dtype)
 {
-    maker_t self = {.random = {seed}};
+    maker_t self = {.dtype = dtype, .random = {seed}};
     wf_assert_ok(wf_graph_create(wf_allocator_system(), &self.graph));
     add_inputs(&self);
     size_t steps = 3 + below(&self, 12);
@@ -472,16 +475,15 @@ static wf_graph_t *make(uint64_t seed)
     return self.graph;
 }
 
-static void test_results_stay(void **state)
+static void check_results(const char *test, wf_dtype_t dtype, int graphs, double tolerance)
 {
-    wf_random_t random = wf_random_start("passes_random_test", 20261201);
-    (void)state;
+    wf_random_t random = wf_random_start(test, 20261201);
     size_t nodes_before = 0;
     size_t nodes_after = 0;
-    for (int i = 0; i < GRAPHS; i++) {
+    for (int i = 0; i < graphs; i++) {
         uint64_t seed = wf_random_u64(&random);
-        wf_graph_t *before = make(seed);
-        wf_graph_t *after = make(seed);
+        wf_graph_t *before = make(seed, dtype);
+        wf_graph_t *after = make(seed, dtype);
         wf_pass_options_t options = {0};
         wf_assert_ok(wf_passes_run(after, &options));
         wf_assert_ok(wf_graph_verify(after));
@@ -495,12 +497,25 @@ static void test_results_stay(void **state)
             printf("after:\n%s", text);
             free(text);
         }
-        wf_test_same_results(before, after, seed, 1e-5);
+        wf_test_same_results(before, after, seed, tolerance);
         wf_graph_destroy(before);
         wf_graph_destroy(after);
     }
-    print_message("%d graphs, %zu nodes before, %zu after\n", GRAPHS, nodes_before, nodes_after);
+    print_message("%d graphs, %zu nodes before, %zu after\n", graphs, nodes_before, nodes_after);
     assert_true(nodes_after < nodes_before);
+}
+
+static void test_results_stay(void **state)
+{
+    (void)state;
+    check_results("f32", WF_DTYPE_F32, GRAPHS, 1e-5);
+}
+
+/* Nothing is rounded to f32 on the way. */
+static void test_results_of_f64_stay(void **state)
+{
+    (void)state;
+    check_results("f64", WF_DTYPE_F64, GRAPHS / 4, 1e-12);
 }
 
 /* Each pass by itself, on graphs with the parameters in place: a pass must not lean on those before it. */
@@ -514,8 +529,8 @@ static void test_each_pass_alone(void **state)
         for (int i = 0; i < 20; i++) {
             uint64_t seed = wf_random_u64(&random);
             uint32_t changes;
-            wf_graph_t *before = make(seed);
-            wf_graph_t *after = make(seed);
+            wf_graph_t *before = make(seed, WF_DTYPE_F32);
+            wf_graph_t *after = make(seed, WF_DTYPE_F32);
             wf_assert_ok(wf_pass_find("params_to_attrs")->run(after, NULL, &changes));
             wf_assert_ok(passes[p].run(after, NULL, &changes));
             wf_assert_ok(wf_graph_verify(after));
@@ -536,7 +551,7 @@ static void test_the_pipeline_is_deterministic(void **state)
         wf_hash_t hashes[2];
         for (int j = 0; j < 2; j++) {
             wf_pass_options_t options = {0};
-            wf_graph_t *graph = make(seed);
+            wf_graph_t *graph = make(seed, WF_DTYPE_F32);
             wf_assert_ok(wf_passes_run(graph, &options));
             wf_assert_ok(wf_graph_hash(graph, &hashes[j]));
             wf_graph_destroy(graph);
@@ -549,6 +564,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_results_stay),
+        cmocka_unit_test(test_results_of_f64_stay),
         cmocka_unit_test(test_each_pass_alone),
         cmocka_unit_test(test_the_pipeline_is_deterministic),
     };

@@ -14,6 +14,8 @@ enum { LARGEST_CONSTANT_BYTES = 64 << 10 };
 
 typedef struct merger {
     wf_graph_t *graph;
+    uint8_t *visited; /* per node that was there at the start */
+    size_t node_count;
     wf_arena_t keys; /* bytes of the keys in the map */
     wf_map_t seen;   /* key to node id or value id */
     wf_text_t key;
@@ -149,11 +151,18 @@ static bool can_replace(const wf_graph_t *graph, wf_value_id from, wf_value_id t
            !wf_graph_value(graph, to)->is_output;
 }
 
-static bool is_mergeable(const wf_graph_t *graph, const wf_node_t *node)
+/* Equal nodes share their inputs, so a node with an input that only it reads has no equal. Most nodes end
+ * here. */
+static bool may_have_equal(const wf_graph_t *graph, const wf_node_t *node)
 {
     if ((wf_op_info(node->op)->flags & WF_OP_FLAG_NONDET) || node->region_count > 0 ||
         node->output_count == 0) {
         return false;
+    }
+    for (uint32_t i = 0; i < node->input_count; i++) {
+        if (node->inputs[i] != WF_NO_VALUE && wf_graph_value(graph, node->inputs[i])->use_count == 1) {
+            return false;
+        }
     }
     for (uint32_t i = 0; i < node->output_count; i++) {
         if (node->outputs[i] != WF_NO_VALUE && !wf_graph_value(graph, node->outputs[i])->type_known) {
@@ -163,21 +172,46 @@ static bool is_mergeable(const wf_graph_t *graph, const wf_node_t *node)
     return true;
 }
 
-static wf_status_t visit(void *arg, wf_graph_t *graph, wf_node_id id, uint32_t *changes)
+/* Finds the node's equal among those before it, or keeps it for those after it. */
+static wf_status_t find_equal(merger_t *self, wf_node_id id, bool *out_found, uint64_t *out_first)
 {
-    merger_t *self = arg;
-    const wf_node_t *node = wf_graph_node(graph, id);
-    bool found;
-    uint64_t first;
-    if (!is_mergeable(graph, node)) {
+    const wf_node_t *node = wf_graph_node(self->graph, id);
+    *out_found = false;
+    if (!may_have_equal(self->graph, node)) {
         return WF_OK;
     }
     self->key.length = 0;
     put_node(self, node);
-    WF_TRY(find_or_keep(self, id, &found, &first));
-    if (!found) {
+    return find_or_keep(self, id, out_found, out_first);
+}
+
+/* `from` gives its uses to `to`. A node that was the only reader of `to` was passed over; now it may have an
+ * equal. */
+static wf_status_t give_uses(merger_t *self, wf_value_id from, wf_value_id to)
+{
+    const wf_use_t *only = wf_graph_value(self->graph, to)->uses;
+    bool found;
+    uint64_t first;
+    only = only != NULL && only->next == NULL ? only : NULL;
+    wf_node_id reader = only != NULL ? only->node : WF_NO_NODE;
+    WF_TRY(wf_graph_replace_uses(self->graph, from, to));
+    if (reader < self->node_count && self->visited[reader]) {
+        return find_equal(self, reader, &found, &first);
+    }
+    return WF_OK;
+}
+
+static wf_status_t visit(void *arg, wf_graph_t *graph, wf_node_id id, uint32_t *changes)
+{
+    merger_t *self = arg;
+    bool found;
+    uint64_t first;
+    self->visited[id] = 1;
+    WF_TRY(find_equal(self, id, &found, &first));
+    if (!found || first == id) {
         return WF_OK;
     }
+    const wf_node_t *node = wf_graph_node(graph, id);
     const wf_node_t *kept = wf_graph_node(graph, (wf_node_id)first);
     for (uint32_t i = 0; i < node->output_count; i++) {
         if (!can_replace(graph, node->outputs[i], kept->outputs[i])) {
@@ -186,7 +220,7 @@ static wf_status_t visit(void *arg, wf_graph_t *graph, wf_node_id id, uint32_t *
     }
     for (uint32_t i = 0; i < node->output_count; i++) {
         if (node->outputs[i] != WF_NO_VALUE) {
-            WF_TRY(wf_graph_replace_uses(graph, node->outputs[i], kept->outputs[i]));
+            WF_TRY(give_uses(self, node->outputs[i], kept->outputs[i]));
         }
     }
     wf_graph_remove_node(graph, id);
@@ -197,17 +231,21 @@ static wf_status_t visit(void *arg, wf_graph_t *graph, wf_node_id id, uint32_t *
 WF_PASS(common_subexpressions)
 {
     wf_allocator_t allocator = graph->arena.allocator;
-    merger_t self = {.graph = graph};
+    merger_t self = {.graph = graph, .node_count = graph->nodes.count};
     uint32_t merged_constants = 0;
     (void)parallel;
     wf_arena_init(&self.keys, allocator);
     wf_map_init(&self.seen, allocator);
     wf_text_init(&self.key, allocator, SIZE_MAX / 2);
-    wf_status_t status = merge_constants(&self, &merged_constants);
+    wf_status_t status = wf_alloc(allocator, self.node_count, sizeof *self.visited, &self.visited);
+    if (status == WF_OK) {
+        status = merge_constants(&self, &merged_constants);
+    }
     if (status == WF_OK) {
         status = wf_visit_nodes(graph, visit, &self, out_changes);
         *out_changes += merged_constants;
     }
+    wf_free(allocator, self.visited, self.node_count, sizeof *self.visited);
     wf_text_deinit(&self.key);
     wf_map_deinit(&self.seen);
     wf_arena_deinit(&self.keys);

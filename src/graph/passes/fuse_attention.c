@@ -12,13 +12,18 @@
 #include "graph/match.h"
 #include "graph/pass.h"
 
+/* Sum of two constant masks; the windows of a Swin stage take 1.8 MB at most. */
+#define SUMMED_MASK_BYTES ((int64_t)8 << 20)
+
 typedef struct attention {
     wf_value_id q, k, v;
+    wf_value_id q_unscaled, k_unscaled; /* WF_NO_VALUE, or what q or k is to be a Reshape of */
     int64_t q_perm[WF_MAX_RANK], k_perm[WF_MAX_RANK], v_perm[WF_MAX_RANK]; /* to [.., rows, depth] */
     uint32_t rank;
     double scale;
-    wf_value_id added; /* additive mask or WF_NO_VALUE */
-    wf_value_id kept;  /* boolean mask or WF_NO_VALUE */
+    wf_value_id added;     /* additive mask or WF_NO_VALUE */
+    wf_value_id added_too; /* a second one; both are constants then */
+    wf_value_id kept;      /* boolean mask or WF_NO_VALUE */
     bool kept_inverted;
     bool fill_finite; /* masked scores were set to a finite number */
     bool nan_guarded;
@@ -45,13 +50,15 @@ static bool match_scaled(const wf_graph_t *graph, wf_value_id value, wf_value_id
 }
 
 /* Walks from an operand of a product to what is stored: `perm` takes up Transposes, `scale` (may be NULL)
- * scalars. */
+ * scalars. Where scalars stand before a last Reshape, *out_unscaled is what they scale: the operand is its
+ * Reshape then. */
 static wf_value_id strip(const wf_graph_t *graph, wf_value_id value, uint32_t rank, int64_t *perm,
-                         double *scale)
+                         double *scale, wf_value_id *out_unscaled)
 {
+    wf_value_id inner;
+    double factor;
+    *out_unscaled = WF_NO_VALUE;
     for (;;) {
-        wf_value_id inner;
-        double factor;
         const wf_node_t *transpose = wf_match_inner(graph, value, WF_OP_TRANSPOSE);
         if (transpose != NULL) {
             int64_t turned[WF_MAX_RANK];
@@ -64,9 +71,17 @@ static wf_value_id strip(const wf_graph_t *graph, wf_value_id value, uint32_t ra
             *scale *= factor;
             value = inner;
         } else {
-            return value;
+            break;
         }
     }
+    const wf_node_t *reshape = scale != NULL ? wf_match_inner(graph, value, WF_OP_RESHAPE) : NULL;
+    wf_value_id scaled =
+        reshape != NULL && wf_node_input(reshape, 1) == WF_NO_VALUE ? reshape->inputs[0] : WF_NO_VALUE;
+    while (scaled != WF_NO_VALUE && match_scaled(graph, scaled, &inner, &factor)) {
+        *scale *= factor;
+        *out_unscaled = scaled = inner;
+    }
+    return value;
 }
 
 static void identity_perm(int64_t *perm, uint32_t rank)
@@ -114,6 +129,26 @@ static bool keeps_every_row(const wf_graph_t *graph, wf_value_id mask, bool inve
     return true;
 }
 
+/* One mask, or two that are constants: their sum takes the place of one when it is of a size to keep. */
+static bool take_added(const wf_graph_t *graph, wf_value_id mask, attention_t *attention)
+{
+    if (attention->added == WF_NO_VALUE) {
+        attention->added = mask;
+        return true;
+    }
+    const wf_type_t *types[2] = {wf_value_type(graph, attention->added), wf_value_type(graph, mask)};
+    wf_type_t sum;
+    wf_status_t status = wf_shape_broadcast(types, 2, &sum);
+    bool small = status == WF_OK && wf_type_bytes(&sum) >= 0 && wf_type_bytes(&sum) <= SUMMED_MASK_BYTES;
+    wf_status_free(status);
+    if (!small || wf_graph_value(graph, attention->added)->constant == NULL ||
+        wf_graph_value(graph, mask)->constant == NULL) {
+        return false;
+    }
+    attention->added_too = mask;
+    return true;
+}
+
 /* One step from the scores inwards; false when the value is no scale or mask of further scores. */
 static bool strip_scores(const wf_graph_t *graph, wf_value_id *value, attention_t *attention)
 {
@@ -128,15 +163,18 @@ static bool strip_scores(const wf_graph_t *graph, wf_value_id *value, attention_
         return false;
     }
     const wf_node_t *sum = wf_match_inner(graph, *value, WF_OP_ADD);
-    for (uint32_t i = 0; sum != NULL && attention->added == WF_NO_VALUE && i < 2; i++) {
+    for (uint32_t i = 0; sum != NULL && attention->added_too == WF_NO_VALUE && i < 2; i++) {
         /* The scores are the operand with the full shape that nobody else reads and that is no constant. */
         wf_value_id scores = sum->inputs[i];
         wf_node_id producer = wf_graph_value(graph, scores)->producer;
         wf_op_t op = producer != WF_NO_NODE ? wf_graph_node(graph, producer)->op : WF_OP_COUNT;
-        bool leads_on = op == WF_OP_MATMUL || op == WF_OP_MUL || op == WF_OP_DIV || op == WF_OP_WHERE;
+        bool leads_on =
+            op == WF_OP_MATMUL || op == WF_OP_ADD || op == WF_OP_MUL || op == WF_OP_DIV || op == WF_OP_WHERE;
         if (leads_on && wf_match_interior(graph, scores) &&
             wf_type_equal(wf_value_type(graph, scores), wf_value_type(graph, *value))) {
-            attention->added = sum->inputs[1 - i];
+            if (!take_added(graph, sum->inputs[1 - i], attention)) {
+                return false;
+            }
             *value = scores;
             return true;
         }
@@ -189,6 +227,7 @@ static bool same_batch(const wf_graph_t *graph, const attention_t *attention)
     return true;
 }
 
+/* Only judged for what is there; of two masks that keep something in every row the sum may keep nothing. */
 static bool masks_are_sound(const wf_graph_t *graph, const attention_t *attention)
 {
     bool kept_sound =
@@ -197,13 +236,14 @@ static bool masks_are_sound(const wf_graph_t *graph, const attention_t *attentio
     if (attention->fill_finite && !kept_sound) {
         return false;
     }
-    return !attention->nan_guarded || (kept_sound && added_sound);
+    return !attention->nan_guarded || (kept_sound && added_sound && attention->added_too == WF_NO_VALUE);
 }
 
 static bool match(const wf_graph_t *graph, const wf_node_t *root, attention_t *out_attention)
 {
     uint32_t axis;
-    attention_t attention = {.scale = 1.0, .added = WF_NO_VALUE, .kept = WF_NO_VALUE};
+    attention_t attention = {
+        .scale = 1.0, .added = WF_NO_VALUE, .added_too = WF_NO_VALUE, .kept = WF_NO_VALUE};
     if (root->op != WF_OP_MATMUL) {
         return false;
     }
@@ -229,6 +269,7 @@ static bool match(const wf_graph_t *graph, const wf_node_t *root, attention_t *o
     if (wf_value_type(graph, root->outputs[0])->dtype != WF_DTYPE_F32) {
         return false;
     }
+    wf_value_id unscaled;
     attention.rank = rank;
     identity_perm(attention.q_perm, rank);
     identity_perm(attention.k_perm, rank);
@@ -240,9 +281,11 @@ static bool match(const wf_graph_t *graph, const wf_node_t *root, attention_t *o
         wf_value_type(graph, root->inputs[1])->rank != rank) {
         return false;
     }
-    attention.q = strip(graph, product->inputs[0], rank, attention.q_perm, &attention.scale);
-    attention.k = strip(graph, product->inputs[1], rank, attention.k_perm, &attention.scale);
-    attention.v = strip(graph, root->inputs[1], rank, attention.v_perm, NULL);
+    attention.q =
+        strip(graph, product->inputs[0], rank, attention.q_perm, &attention.scale, &attention.q_unscaled);
+    attention.k =
+        strip(graph, product->inputs[1], rank, attention.k_perm, &attention.scale, &attention.k_unscaled);
+    attention.v = strip(graph, root->inputs[1], rank, attention.v_perm, NULL, &unscaled);
     *out_attention = attention;
     return same_batch(graph, &attention) && masks_are_sound(graph, &attention) &&
            wf_match_attr_holds(wf_value_type(graph, attention.q)->dtype, attention.scale);
@@ -253,7 +296,12 @@ static wf_status_t emit_mask(wf_graph_t *graph, const attention_t *attention, co
                              wf_value_id *out_mask)
 {
     wf_value_id kept = attention->kept;
-    *out_mask = attention->added;
+    wf_value_id added = attention->added;
+    if (attention->added_too != WF_NO_VALUE) {
+        WF_TRY(wf_emit_binary(graph, WF_OP_ADD, added, attention->added_too, onnx_names,
+                              wf_graph_value(graph, added)->name, &added));
+    }
+    *out_mask = added;
     if (kept == WF_NO_VALUE) {
         return WF_OK;
     }
@@ -262,16 +310,36 @@ static wf_status_t emit_mask(wf_graph_t *graph, const attention_t *attention, co
         wf_node_spec_t spec = {.op = WF_OP_NOT, .inputs = &kept, .input_count = 1, .onnx_names = onnx_names};
         WF_TRY(wf_emit(graph, &spec, name, &kept));
     }
-    if (attention->added == WF_NO_VALUE) {
+    if (added == WF_NO_VALUE) {
         *out_mask = kept;
         return WF_OK;
     }
     double lowest = -(double)INFINITY;
-    wf_type_t scalar = {.dtype = wf_value_type(graph, attention->added)->dtype};
-    wf_value_id inputs[3] = {kept, attention->added, WF_NO_VALUE};
+    wf_type_t scalar = {.dtype = wf_value_type(graph, added)->dtype};
+    wf_value_id inputs[3] = {kept, added, WF_NO_VALUE};
     WF_TRY(wf_emit_doubles(graph, name, &scalar, &lowest, &inputs[2]));
     wf_node_spec_t spec = {.op = WF_OP_WHERE, .inputs = inputs, .input_count = 3, .onnx_names = onnx_names};
     return wf_emit(graph, &spec, name, out_mask);
+}
+
+/* The operand without scalars in front of its Reshape. */
+static wf_status_t emit_unscaled(wf_graph_t *graph, wf_value_id operand, wf_value_id unscaled,
+                                 const char *onnx_names, wf_value_id *out_value)
+{
+    *out_value = operand;
+    if (unscaled == WF_NO_VALUE) {
+        return WF_OK;
+    }
+    const wf_type_t type = *wf_value_type(graph, operand);
+    wf_value_id inputs[2] = {unscaled, WF_NO_VALUE};
+    wf_attr_t shape = wf_attr_ints("shape", type.dims, type.rank);
+    wf_node_spec_t spec = {.op = WF_OP_RESHAPE,
+                           .attrs = &shape,
+                           .attr_count = 1,
+                           .inputs = inputs,
+                           .input_count = 2,
+                           .onnx_names = onnx_names};
+    return wf_emit(graph, &spec, wf_graph_value(graph, operand)->name, out_value);
 }
 
 static void put_perm(wf_attr_t *attrs, size_t *count, const char *name, const int64_t *perm, uint32_t rank)
@@ -291,8 +359,11 @@ static wf_status_t fuse(wf_graph_t *graph, wf_node_id id, const attention_t *att
     size_t count = 0;
     wf_value_id inputs[4] = {attention->q, attention->k, attention->v, WF_NO_VALUE};
     const char *onnx_names = NULL;
-    wf_value_id boundary[5] = {attention->q, attention->k, attention->v, attention->added, attention->kept};
+    wf_value_id boundary[6] = {attention->q,     attention->k,         attention->v,
+                               attention->added, attention->added_too, attention->kept};
     WF_TRY(wf_join_names(graph, id, boundary, WF_COUNT_OF(boundary), &onnx_names));
+    WF_TRY(emit_unscaled(graph, attention->q, attention->q_unscaled, onnx_names, &inputs[0]));
+    WF_TRY(emit_unscaled(graph, attention->k, attention->k_unscaled, onnx_names, &inputs[1]));
     WF_TRY(emit_mask(graph, attention, onnx_names, &inputs[3]));
     put_perm(attrs, &count, "q_perm", attention->q_perm, attention->rank);
     put_perm(attrs, &count, "k_perm", attention->k_perm, attention->rank);

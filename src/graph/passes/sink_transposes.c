@@ -2,8 +2,8 @@
 /* sink_transposes: op(transpose(x)) becomes transpose(op(x)), so that Transposes move towards the outputs
  * until they meet: two in a row become one, or none. What they pass: elementwise operators (constants are
  * permuted the other way, other operands must be transposed alike), reductions, softmax, Concat, Slice, Pad,
- * (de)quantisation, and what works on the last dim only (MatMul by a matrix, LayerNormalization) when that
- * dim stays last.
+ * (de)quantisation, Reshapes that only add or drop dims of 1, and what works on the last dim only (MatMul by
+ * a matrix, LayerNormalization) when that dim stays last.
  *
  * A Transpose that is read by others too is passed only when they let it pass as well; otherwise it would be
  * there twice. Nor does one pass an operator that makes its data larger. */
@@ -22,6 +22,7 @@ typedef enum passage {
     PASSAGE_REDUCE,      /* attribute "axes", dims may go */
     PASSAGE_SLICE,
     PASSAGE_PAD,
+    PASSAGE_RESHAPE, /* that only adds or drops dims of 1 */
     PASSAGE_TRANSPOSE
 } passage_t;
 
@@ -64,6 +65,8 @@ static passage_t passage_of(const wf_graph_t *graph, const wf_node_t *node)
         return PASSAGE_SLICE;
     case WF_OP_PAD:
         return PASSAGE_PAD;
+    case WF_OP_RESHAPE:
+        return PASSAGE_RESHAPE;
     default:
         return PASSAGE_NONE;
     }
@@ -100,10 +103,11 @@ static uint32_t operand_count(const crossing_t *crossing, const wf_node_t *node)
     return all ? node->input_count : 1;
 }
 
-/* All operands are transposed in one way, or may be brought into the other order without cost. */
+/* All operands are transposed in one way, or may be brought into the other order without cost. A Concat with
+ * a single Transpose is not worth it: that one may be free where it stands, after a convolution. */
 static bool match_operands(const wf_graph_t *graph, const wf_node_t *node, crossing_t *crossing)
 {
-    bool found = false;
+    uint32_t found = 0;
     uint32_t count = operand_count(crossing, node);
     for (uint32_t i = 0; i < count; i++) {
         int64_t perm[WF_MAX_RANK];
@@ -112,22 +116,43 @@ static bool match_operands(const wf_graph_t *graph, const wf_node_t *node, cross
         }
         if (read_perm(graph, node->inputs[i], crossing->rank, perm)) {
             for (uint32_t j = 0; j < crossing->rank; j++) {
-                if (found && crossing->perm[j] != perm[j]) {
+                if (found > 0 && crossing->perm[j] != perm[j]) {
                     return false;
                 }
                 crossing->perm[j] = perm[j];
             }
-            found = true;
+            found++;
         } else if (!is_constant(graph, node->inputs[i]) &&
                    !(crossing->passage == PASSAGE_ELEMENTWISE &&
                      wf_type_elems(wf_value_type(graph, node->inputs[i])) == 1)) {
             return false;
         }
     }
-    for (uint32_t i = 0; found && i < crossing->rank; i++) {
+    for (uint32_t i = 0; found > 0 && i < crossing->rank; i++) {
         crossing->inverse[crossing->perm[i]] = i;
     }
-    return found;
+    return found > (crossing->passage == PASSAGE_CONCAT ? 1u : 0u);
+}
+
+/* The same dims in the same order, apart from dims of 1. */
+static bool differs_by_ones(const wf_type_t *a, const wf_type_t *b)
+{
+    uint32_t i = 0;
+    uint32_t j = 0;
+    for (;;) {
+        while (i < a->rank && a->dims[i] == 1) {
+            i++;
+        }
+        while (j < b->rank && b->dims[j] == 1) {
+            j++;
+        }
+        if (i == a->rank || j == b->rank) {
+            return i == a->rank && j == b->rank;
+        }
+        if (a->dims[i++] != b->dims[j++]) {
+            return false;
+        }
+    }
 }
 
 /* Parameters beside the operands: attributes, or constants that do not depend on the order of dims. */
@@ -150,6 +175,9 @@ static bool match_parameters(const wf_graph_t *graph, const wf_node_t *node, con
                wf_node_input(node, 2) == WF_NO_VALUE && wf_node_input(node, 4) == WF_NO_VALUE;
     case PASSAGE_PAD:
         return wf_attrs_ints(&node->attrs, "pads", &count) != NULL && wf_node_input(node, 3) == WF_NO_VALUE;
+    case PASSAGE_RESHAPE:
+        return wf_node_input(node, 1) == WF_NO_VALUE &&
+               differs_by_ones(wf_value_type(graph, node->inputs[0]), wf_value_type(graph, node->outputs[0]));
     case PASSAGE_AXIS:
         return wf_attrs_int(&node->attrs, "block_size", 0) == 0 &&
                (node->op == WF_OP_LP_NORMALIZATION || node->input_count == 1 ||
@@ -166,8 +194,8 @@ static bool match_crossing(const wf_graph_t *graph, const wf_node_t *node, cross
         node->input_count > MAX_INPUTS) {
         return false;
     }
-    bool reduces = out_crossing->passage == PASSAGE_REDUCE;
-    out_crossing->rank = wf_value_type(graph, reduces ? node->inputs[0] : node->outputs[0])->rank;
+    bool changes_rank = out_crossing->passage == PASSAGE_REDUCE || out_crossing->passage == PASSAGE_RESHAPE;
+    out_crossing->rank = wf_value_type(graph, changes_rank ? node->inputs[0] : node->outputs[0])->rank;
     return match_operands(graph, node, out_crossing) && match_parameters(graph, node, out_crossing);
 }
 
@@ -376,6 +404,59 @@ static wf_status_t cross(wf_graph_t *graph, wf_node_id id, const crossing_t *cro
     return wf_graph_change_node(graph, id, &turned);
 }
 
+/* Dims of 1 stay where the Reshape puts them, the others get the order that they had before the Transpose. */
+static wf_status_t cross_reshape(wf_graph_t *graph, wf_node_id id, const crossing_t *crossing)
+{
+    const wf_node_t *node = wf_graph_node(graph, id);
+    const wf_type_t to = *wf_value_type(graph, node->outputs[0]);
+    const wf_type_t from = *wf_value_type(graph, node->inputs[0]); /* transposed */
+    wf_value_id x = wf_match(graph, node->inputs[0], WF_OP_TRANSPOSE)->inputs[0];
+    int64_t sources[WF_MAX_RANK]; /* dims of x that are not 1, in the transposed order */
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < from.rank; i++) {
+        if (from.dims[i] != 1) {
+            sources[count++] = crossing->perm[i];
+        }
+    }
+    uint32_t places[WF_MAX_RANK]; /* of the result's dims that are not 1 */
+    uint32_t place_count = 0;
+    wf_type_t before = to;
+    int64_t perm[WF_MAX_RANK];
+    for (uint32_t i = 0; i < to.rank; i++) {
+        perm[i] = i;
+        if (to.dims[i] != 1) {
+            places[place_count++] = i;
+        }
+    }
+    bool moves = false;
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t rank_of_source = 0;
+        for (uint32_t j = 0; j < count; j++) {
+            rank_of_source += sources[j] < sources[i];
+        }
+        before.dims[places[rank_of_source]] = to.dims[places[i]];
+        perm[places[i]] = places[rank_of_source];
+        moves = moves || rank_of_source != i;
+    }
+    if (!moves) {
+        return wf_change_to_reshape(graph, id, x);
+    }
+    wf_value_id inputs[2] = {x, WF_NO_VALUE};
+    wf_attr_t shape = wf_attr_ints("shape", before.dims, before.rank);
+    wf_node_spec_t reshape = {.op = WF_OP_RESHAPE,
+                              .attrs = &shape,
+                              .attr_count = 1,
+                              .inputs = inputs,
+                              .input_count = 2,
+                              .onnx_names = node->onnx_names};
+    wf_value_id reshaped;
+    WF_TRY(wf_emit(graph, &reshape, wf_graph_value(graph, node->outputs[0])->name, &reshaped));
+    wf_attr_t attr = wf_attr_ints("perm", perm, to.rank);
+    wf_node_spec_t turned = {
+        .op = WF_OP_TRANSPOSE, .attrs = &attr, .attr_count = 1, .inputs = &reshaped, .input_count = 1};
+    return wf_graph_change_node(graph, id, &turned);
+}
+
 /* transpose(transpose(x)) */
 static wf_status_t combine(wf_graph_t *graph, wf_node_id id, const crossing_t *crossing)
 {
@@ -419,7 +500,8 @@ static wf_status_t visit(void *arg, wf_graph_t *graph, wf_node_id id, uint32_t *
         return WF_OK;
     }
     (*changes)++;
-    return cross(graph, id, &crossing, *parallel);
+    return crossing.passage == PASSAGE_RESHAPE ? cross_reshape(graph, id, &crossing)
+                                               : cross(graph, id, &crossing, *parallel);
 }
 
 WF_PASS(sink_transposes)
