@@ -604,8 +604,18 @@ static wf_status_t check_ports(body_t *self, const wf_pb_graph_t *graph)
             continue;
         }
         WF_TRY(add_given(self, info->name, "graph input"));
-        WF_TRY(wf_onnx_port_read(info, &model->arena, &port, &refusal));
+        WF_TRY(wf_onnx_port_read(info, "input", &model->arena, &port, &refusal));
         WF_TRY(file_problem(model, info->name, refusal));
+    }
+    for (size_t i = 0; i < graph->output.count; i++) {
+        const wf_pb_value_info_t *info = &graph->output.items[i];
+        const wf_pb_type_t *type = info->type;
+        bool says_nothing = type == NULL || type->head.seen == 0 ||
+                            (type->head.last == 1 && type->tensor_type->elem_type == 0);
+        if (!says_nothing) { /* else it is what the nodes make it */
+            WF_TRY(wf_onnx_port_read(info, "output", &model->arena, &port, &refusal));
+            WF_TRY(file_problem(model, info->name, refusal));
+        }
     }
     if (graph->output.count == 0) {
         WF_TRY(file_problem(model, no_name, WF_ERROR(MODEL_INVALID, "the graph has no outputs")));

@@ -58,9 +58,9 @@ wf_status_t wf_onnx_summarise(wf_onnx_model_t *model) WF_MUST_USE;
 /* MODEL_INVALID when a name is empty or not text: names end up in messages, JSON and C strings. */
 wf_status_t wf_onnx_name_check(wf_span_t name, const char *what) WF_MUST_USE;
 
-/* A port as the file declares it. A dtype of NONE with *out_refusal set: not a tensor, an unknown element
- * type, a rank that is too large. */
-wf_status_t wf_onnx_port_read(const wf_pb_value_info_t *info, wf_arena_t *arena, wf_port_t *out_port,
-                              wf_status_t *out_refusal) WF_MUST_USE;
+/* A port as the file declares it; messages call it `what` ("input"). A dtype of NONE with *out_refusal set:
+ * not a tensor, an unknown element type, a rank that is too large. */
+wf_status_t wf_onnx_port_read(const wf_pb_value_info_t *info, const char *what, wf_arena_t *arena,
+                              wf_port_t *out_port, wf_status_t *out_refusal) WF_MUST_USE;
 
 #endif

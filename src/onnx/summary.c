@@ -50,8 +50,8 @@ static wf_status_t read_dims(const wf_pb_shape_t *shape, wf_arena_t *arena, wf_p
     return WF_OK;
 }
 
-wf_status_t wf_onnx_port_read(const wf_pb_value_info_t *info, wf_arena_t *arena, wf_port_t *out_port,
-                              wf_status_t *out_refusal)
+wf_status_t wf_onnx_port_read(const wf_pb_value_info_t *info, const char *what, wf_arena_t *arena,
+                              wf_port_t *out_port, wf_status_t *out_refusal)
 {
     char *name;
     *out_port = (wf_port_t){.dtype = WF_DTYPE_NONE};
@@ -64,31 +64,31 @@ wf_status_t wf_onnx_port_read(const wf_pb_value_info_t *info, wf_arena_t *arena,
     out_port->name = name;
     const wf_pb_type_t *type = info->type;
     if (type == NULL || (type->head.seen == 0)) {
-        *out_refusal = WF_ERROR(MODEL_INVALID, "input %s has no type", name);
+        *out_refusal = WF_ERROR(MODEL_INVALID, "%s %s has no type", what, name);
         return WF_OK;
     }
     if (type->head.last != 1) { /* tensor_type */
         *out_refusal = WF_ERROR(MODEL_UNSUPPORTED,
-                                "input %s is a sequence, map, optional or sparse tensor; only dense "
+                                "%s %s is a sequence, map, optional or sparse tensor; only dense "
                                 "tensors are supported",
-                                name);
+                                what, name);
         return WF_OK;
     }
     out_port->dtype = wf_dtype_from_onnx(type->tensor_type->elem_type);
     if (out_port->dtype == WF_DTYPE_NONE) {
-        *out_refusal = WF_ERROR(MODEL_UNSUPPORTED, "input %s has element type %lld, which is not known", name,
-                                (long long)type->tensor_type->elem_type);
+        *out_refusal = WF_ERROR(MODEL_UNSUPPORTED, "%s %s has element type %lld, which is not known", what,
+                                name, (long long)type->tensor_type->elem_type);
         return WF_OK;
     }
     if (out_port->dtype == WF_DTYPE_STR) {
         *out_refusal =
-            WF_ERROR(MODEL_UNSUPPORTED, "input %s is a tensor of strings, which are not supported", name);
+            WF_ERROR(MODEL_UNSUPPORTED, "%s %s is a tensor of strings, which are not supported", what, name);
     }
     const wf_pb_shape_t *shape = type->tensor_type->shape;
     if (shape != NULL && shape->dim.count > WF_MAX_RANK) {
         *out_refusal = wf_status_join(*out_refusal, WF_ERROR(MODEL_UNSUPPORTED,
-                                                             "input %s has rank %zu, at most %d is supported",
-                                                             name, shape->dim.count, WF_MAX_RANK));
+                                                             "%s %s has rank %zu, at most %d is supported",
+                                                             what, name, shape->dim.count, WF_MAX_RANK));
         return WF_OK;
     }
     return shape != NULL ? read_dims(shape, arena, out_port) : WF_OK;
@@ -252,7 +252,7 @@ static wf_status_t read_ports(wf_onnx_model_t *model, const wf_pb_value_info_t *
             wf_map_get(&model->initializers, (const char *)infos[i].name.data, infos[i].name.bytes, &index)) {
             continue;
         }
-        WF_TRY(wf_onnx_port_read(&infos[i], &model->arena, &ports[count], &refusal));
+        WF_TRY(wf_onnx_port_read(&infos[i], "", &model->arena, &ports[count], &refusal));
         wf_status_ignore(refusal); /* it is in the list of problems */
         count++;
     }

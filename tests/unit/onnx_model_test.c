@@ -204,6 +204,16 @@ static void input_is_a_sequence(onnx_writer_t *writer)
     onnx_put_message(&value, 2, &type);
     onnx_put_message(&writer->graph, ONNX_GRAPH_INPUT, &value);
 }
+static void output_is_a_sequence(onnx_writer_t *writer)
+{
+    onnx_bytes_t type = {0}, sequence = {0}, value = {0};
+    onnx_writer_input(writer, "x", ONNX_FLOAT, "2,3");
+    onnx_writer_node(writer, "Relu", "x", "y", "");
+    onnx_put_message(&type, 4, &sequence);
+    onnx_put_text(&value, 1, "y");
+    onnx_put_message(&value, 2, &type);
+    onnx_put_message(&writer->graph, ONNX_GRAPH_OUTPUT, &value);
+}
 static void input_rank_9(onnx_writer_t *writer)
 {
     one_node(writer, "Relu", "x", "y", "");
@@ -363,6 +373,7 @@ static void problems_are_listed(void **state)
         {input_type_unknown, WF_CODE_MODEL_UNSUPPORTED, "q", "element type 99", ""},
         {input_of_strings, WF_CODE_MODEL_UNSUPPORTED, "q", "strings", ""},
         {input_is_a_sequence, WF_CODE_MODEL_UNSUPPORTED, "q", "sequence", ""},
+        {output_is_a_sequence, WF_CODE_MODEL_UNSUPPORTED, "y", "output y is a sequence", ""},
         {input_rank_9, WF_CODE_MODEL_UNSUPPORTED, "q", "rank 9", ""},
         {weights_short, WF_CODE_MODEL_INVALID, "w", "raw_data has 10 bytes, its type and dims need 12", ""},
         {weights_missing, WF_CODE_MODEL_INVALID, "w", "float_data", ""},
@@ -442,10 +453,12 @@ static void dead_nodes_are_no_problem(void **state)
     one_node(&writer, "Relu", "x", "y", "");
     onnx_writer_node(&writer, "NonZero", "x", "unused", "");
     onnx_writer_node(&writer, "Frobnicate", "unused", "unused2", "");
+    onnx_writer_node(&writer, "Neg", "x", "z", "");
+    onnx_writer_output(&writer, "z", 0, NULL); /* nor is an output without a type */
     wf_onnx_model_t *model = open_writer(&writer);
     assert_int_equal(wf_onnx_problem_count(model), 0);
     wf_assert_ok(wf_onnx_to_graph(model, NULL, 0, wf_allocator_system(), &graph));
-    assert_int_equal(graph->order.count, 1);
+    assert_int_equal(graph->order.count, 2);
     wf_graph_destroy(graph);
     wf_onnx_close(model);
     onnx_writer_deinit(&writer);
