@@ -24,14 +24,22 @@
 #define L3_FACTOR 1.25
 #define SETS_FOR_L3_MAX 16u
 /* Packing may cost this much for one tactic; then the sets there are must do, but two. */
-#define PREPARE_NS 30e6
+#define PREPARE_NS 20e6
 /* Constants below this size stay in the caches of a model too; no copies are made of them. */
 #define CONSTANT_COPY_BYTES 4096u
 /* A tactic this many times slower than the best takes part in one block only. */
 #define SLOW_FACTOR 8.0
 
+/* Memory that grows and is kept: touching it anew for every request would take as long as measuring. */
+typedef struct pool {
+    uint8_t *data;
+    size_t bytes;
+} pool_t;
+
 struct wf_meter {
     wf_allocator_t allocator;
+    pool_t inputs, outputs, integers;
+    wf_dtype_t filled; /* what the inputs are filled with */
     wf_backends_t *backends;
     wf_pool_t *pool;
     wf_parallel_t parallel;
@@ -73,6 +81,9 @@ void wf_meter_destroy(wf_meter_t *meter)
         return;
     wf_pool_destroy(meter->pool);
     wf_backends_close(meter->backends);
+    pool_t *const pools[] = {&meter->inputs, &meter->outputs, &meter->integers};
+    for (size_t i = 0; i < WF_COUNT_OF(pools); i++)
+        wf_free_aligned(meter->allocator, pools[i]->data, pools[i]->bytes, 1, HUGE_PAGE_BYTES);
     wf_free(meter->allocator, meter, 1, sizeof *meter);
 }
 
@@ -375,48 +386,66 @@ static wf_status_t make_constants(bench_t *bench)
     return WF_OK;
 }
 
-/* Memory of sets, at 2 MB pages like a model's arena. */
-static wf_status_t make_pool(const bench_t *bench, size_t bytes, uint8_t **out_pool)
+/* At 2 MB pages, like a model's arena. Without what was in it when it grows. */
+static wf_status_t pool_grow(const wf_meter_t *meter, pool_t *pool, size_t bytes, bool *out_grown)
 {
-    WF_TRY(wf_alloc_aligned(bench->meter->allocator, bytes, 1, HUGE_PAGE_BYTES, out_pool));
+    *out_grown = bytes > pool->bytes;
+    if (!*out_grown)
+        return WF_OK;
+    wf_free_aligned(meter->allocator, pool->data, pool->bytes, 1, HUGE_PAGE_BYTES);
+    *pool = (pool_t){NULL, 0};
+    WF_TRY(wf_alloc_aligned(meter->allocator, bytes, 1, HUGE_PAGE_BYTES, &pool->data));
+    pool->bytes = bytes;
     if (bytes >= HUGE_PAGE_BYTES)
-        (void)madvise(*out_pool, bytes, MADV_HUGEPAGE);
+        (void)madvise(pool->data, bytes, MADV_HUGEPAGE);
     return WF_OK;
 }
 
-/* Floats in [-1, 1) of the width that the first float operand has. */
-static void fill_inputs(bench_t *bench)
+/* The type of the first floating-point operand. */
+static wf_dtype_t input_dtype(const wf_problem_t *problem)
 {
-    enum { PATTERN_ELEMS = 4099 }; /* a prime: sets do not repeat at cache-line distances */
-    const wf_problem_t *problem = bench->request->problem;
-    wf_type_t type = {.dtype = WF_DTYPE_F32, .rank = 1, .dims = {PATTERN_ELEMS}};
     for (size_t i = 0; i < problem->operand_count; i++) {
         wf_dtype_t dtype = problem->operands[i].type.dtype;
         if (is_data_operand(&problem->operands[i]) && wf_numeric_supports(dtype) &&
-            !wf_numeric_is_integer(dtype)) {
-            type.dtype = dtype;
-            break;
-        }
+            !wf_numeric_is_integer(dtype))
+            return dtype;
     }
+    return WF_DTYPE_F32;
+}
+
+/* Numbers in [-1, 1) all over. */
+static void fill_inputs(wf_meter_t *meter, wf_dtype_t dtype)
+{
+    enum { PATTERN_ELEMS = 4099 }; /* a prime: sets do not repeat at cache-line distances */
+    wf_type_t type = {.dtype = dtype, .rank = 1, .dims = {PATTERN_ELEMS}};
     double pattern[PATTERN_ELEMS];
     wf_tensor_t tensor = {type, pattern};
-    wf_rng_t rng = {bench->request->seed + 1};
+    wf_rng_t rng = {1};
     for (int64_t e = 0; e < PATTERN_ELEMS; e++)
         wf_numeric_set(&tensor, e, small_float(&rng));
     size_t pattern_bytes = (size_t)wf_type_bytes(&type);
-    for (size_t at = 0; at < bench->inputs_bytes; at += pattern_bytes)
-        memcpy(bench->inputs + at, pattern, WF_MIN(pattern_bytes, bench->inputs_bytes - at));
+    for (size_t at = 0; at < meter->inputs.bytes; at += pattern_bytes)
+        memcpy(meter->inputs.data + at, pattern, WF_MIN(pattern_bytes, meter->inputs.bytes - at));
+    meter->filled = dtype;
 }
 
 static wf_status_t make_memory(bench_t *bench)
 {
+    wf_meter_t *meter = bench->meter;
+    bool grown, inputs_grown;
     bench->integers_bytes = WF_MAX(bench->integers_bytes, (size_t)ALIGN_BYTES);
-    WF_TRY(make_pool(bench, bench->integers_bytes, &bench->integers));
-    bench->inputs_bytes = WF_MAX(bench->inputs_bytes, (size_t)ALIGN_BYTES);
-    bench->outputs_bytes = WF_MAX(bench->outputs_bytes, (size_t)ALIGN_BYTES);
-    WF_TRY(make_pool(bench, bench->inputs_bytes, &bench->inputs));
-    WF_TRY(make_pool(bench, bench->outputs_bytes, &bench->outputs));
-    fill_inputs(bench);
+    WF_TRY(pool_grow(meter, &meter->inputs, WF_MAX(bench->inputs_bytes, (size_t)ALIGN_BYTES), &inputs_grown));
+    WF_TRY(pool_grow(meter, &meter->outputs, WF_MAX(bench->outputs_bytes, (size_t)ALIGN_BYTES), &grown));
+    if (grown)
+        memset(meter->outputs.data, 0, meter->outputs.bytes); /* touched here, not in the first launch */
+    WF_TRY(pool_grow(meter, &meter->integers, bench->integers_bytes, &grown));
+    memset(meter->integers.data, 0, bench->integers_bytes);
+    bench->inputs = meter->inputs.data;
+    bench->outputs = meter->outputs.data;
+    bench->integers = meter->integers.data;
+    wf_dtype_t dtype = input_dtype(bench->request->problem);
+    if (inputs_grown || meter->filled != dtype)
+        fill_inputs(meter, dtype);
     return make_constants(bench);
 }
 
@@ -590,9 +619,6 @@ wf_status_t wf_measure(wf_meter_t *meter, const wf_measure_request_t *request,
         if (bench.constants[i].data != NULL)
             wf_tensor_free(&bench.constants[i], meter->allocator);
     }
-    wf_free_aligned(meter->allocator, bench.inputs, bench.inputs_bytes, 1, HUGE_PAGE_BYTES);
-    wf_free_aligned(meter->allocator, bench.outputs, bench.outputs_bytes, 1, HUGE_PAGE_BYTES);
-    wf_free_aligned(meter->allocator, bench.integers, bench.integers_bytes, 1, HUGE_PAGE_BYTES);
     wf_arena_deinit(&bench.arena);
     if (status != WF_OK)
         wf_measure_result_deinit(out_result);

@@ -11,6 +11,8 @@
 /* Estimates of tactics that were never measured are off by a factor of two now and then (native, corpus
  * models, AMD EPYC Zen 3, 2026-11-30). */
 #define PRIOR_SD_REL 0.5
+/* Beside measured tactics of the same source and problem an estimate is worth more. */
+#define SCALED_SD_REL 0.2
 /* A measured cost is uncertain by at least this: blocks of a minute agree better than the truth does. */
 #define LEAST_SD_REL 0.002
 /* What it is worth to know a tactic that is used, as a share of its cost: the sums that compare routes need
@@ -31,6 +33,7 @@ void wf_profile_init(wf_profile_t *profile, wf_allocator_t allocator)
     *profile = (wf_profile_t){.allocator = allocator};
     wf_arena_init(&profile->arena, allocator);
     wf_map_init(&profile->index, allocator);
+    wf_map_init(&profile->scale_index, allocator);
 }
 
 void wf_profile_deinit(wf_profile_t *profile)
@@ -44,6 +47,10 @@ void wf_profile_deinit(wf_profile_t *profile)
     }
     wf_vec_deinit(profile->allocator, &profile->topics);
     wf_map_deinit(&profile->index);
+    for (size_t i = 0; i < profile->scales.count; i++)
+        wf_vec_deinit(profile->allocator, &profile->scales.items[i]);
+    wf_vec_deinit(profile->allocator, &profile->scales);
+    wf_map_deinit(&profile->scale_index);
     wf_arena_deinit(&profile->arena);
 }
 
@@ -88,6 +95,104 @@ static void session_ratio(wf_topic_choice_t *choice, double *scratch, double *ou
     *out_se = 1.25 * sd / sqrt((double)count);
 }
 
+bool wf_topic_knows(const wf_topic_t *topic, const wf_topic_choice_t *choice)
+{
+    return topic->anchor_ns > 0 && (choice->stored || choice->log_ratios.count > 0);
+}
+
+/* ---- Estimates that were never measured ---- */
+
+static size_t source_bytes(const char *tactic)
+{
+    return strcspn(tactic, "/");
+}
+
+/* The scales of tactics of this source for this operator; made when first asked for. */
+static wf_status_t find_scales(wf_profile_t *profile, const wf_topic_t *topic, const char *tactic,
+                               wf_times_t **out_scales)
+{
+    char key[WF_TACTIC_ID_MAX + 64];
+    uint64_t index;
+    int bytes = snprintf(key, sizeof key, "%.*s %s", (int)source_bytes(tactic), tactic,
+                         wf_op_problem_name(topic->problem->stages[0].op));
+    size_t length = WF_MIN((size_t)bytes, sizeof key - 1);
+    if (!wf_map_get(&profile->scale_index, key, length, &index)) {
+        const char *kept;
+        wf_times_t *made;
+        index = profile->scales.count;
+        WF_TRY(wf_vec_grow(profile->allocator, &profile->scales, sizeof *made, &made));
+        WF_TRY(wf_arena_text(&profile->arena, key, length, &kept));
+        WF_TRY(wf_map_set(&profile->scale_index, kept, length, index));
+    }
+    *out_scales = &profile->scales.items[index];
+    return WF_OK;
+}
+
+static wf_status_t median_of(wf_profile_t *profile, const wf_times_t *values, double *out_median)
+{
+    double *scratch = NULL;
+    WF_TRY(wf_alloc(profile->allocator, values->count, sizeof *scratch, &scratch));
+    memcpy(scratch, values->items, values->count * sizeof *scratch);
+    *out_median = wf_stats_median(scratch, values->count);
+    wf_free(profile->allocator, scratch, values->count, sizeof *scratch);
+    return WF_OK;
+}
+
+/* Cost of a choice that was not measured: its estimate, scaled by what estimates of the same source turned
+ * out to be for this problem, or else for this operator. */
+static wf_status_t guess(wf_profile_t *profile, wf_topic_t *topic, wf_topic_choice_t *choice)
+{
+    wf_times_t here = {0};
+    wf_status_t status = WF_OK;
+    choice->cost_ns = choice->estimate_ns;
+    choice->sd_rel = choice->view ? 0 : PRIOR_SD_REL;
+    if (choice->view)
+        return WF_OK;
+    for (size_t c = 0; status == WF_OK && c < topic->choice_count; c++) {
+        const wf_topic_choice_t *other = &topic->choices[c];
+        size_t bytes = source_bytes(choice->tactic);
+        if (!wf_topic_knows(topic, other) || source_bytes(other->tactic) != bytes ||
+            memcmp(other->tactic, choice->tactic, bytes) != 0)
+            continue;
+        double scale = log(other->cost_ns / other->estimate_ns);
+        status = wf_vec_push(profile->allocator, &here, &scale);
+    }
+    wf_times_t *scales = &here;
+    if (status == WF_OK && here.count == 0)
+        status = find_scales(profile, topic, choice->tactic, &scales);
+    double scale = 0;
+    if (status == WF_OK && scales->count > 0)
+        status = median_of(profile, scales, &scale);
+    choice->cost_ns = choice->estimate_ns * exp(scale);
+    if (here.count > 0)
+        choice->sd_rel = SCALED_SD_REL;
+    wf_vec_deinit(profile->allocator, &here);
+    return status;
+}
+
+static wf_status_t set_costs(wf_profile_t *profile, wf_topic_t *topic, double *scratch)
+{
+    for (size_t c = 0; c < topic->choice_count; c++) {
+        wf_topic_choice_t *choice = &topic->choices[c];
+        double ratio, se;
+        if (!wf_topic_knows(topic, choice))
+            continue;
+        if (choice->log_ratios.count > 0) {
+            session_ratio(choice, scratch, &ratio, &se);
+        } else {
+            ratio = choice->row.log_ratio.mean;
+            se = choice->row.log_ratio.count > 1 ? wf_welford_se(&choice->row.log_ratio) : 0.05;
+        }
+        choice->cost_ns = topic->anchor_ns * exp(ratio);
+        choice->sd_rel = fmax(se, LEAST_SD_REL);
+    }
+    for (size_t c = 0; c < topic->choice_count; c++) {
+        if (!wf_topic_knows(topic, &topic->choices[c]))
+            WF_TRY(guess(profile, topic, &topic->choices[c]));
+    }
+    return WF_OK;
+}
+
 static wf_status_t refresh_topic(wf_profile_t *profile, wf_topic_t *topic)
 {
     size_t longest = topic->anchor_times.count;
@@ -105,29 +210,41 @@ static wf_status_t refresh_topic(wf_profile_t *profile, wf_topic_t *topic)
         if (choice->stored && (topic->anchor_ns == 0 || choice->row.anchor_ns < topic->anchor_ns))
             topic->anchor_ns = choice->row.anchor_ns;
     }
-    for (size_t c = 0; c < topic->choice_count; c++) {
-        wf_topic_choice_t *choice = &topic->choices[c];
-        double ratio, se;
-        if (topic->anchor_ns > 0 && choice->log_ratios.count > 0) {
-            session_ratio(choice, scratch, &ratio, &se);
-        } else if (topic->anchor_ns > 0 && choice->stored) {
-            ratio = choice->row.log_ratio.mean;
-            se = choice->row.log_ratio.count > 1 ? wf_welford_se(&choice->row.log_ratio) : 0.05;
-        } else {
-            choice->cost_ns = choice->estimate_ns;
-            choice->sd_rel = choice->view ? 0 : PRIOR_SD_REL;
-            continue;
-        }
-        choice->cost_ns = topic->anchor_ns * exp(ratio);
-        choice->sd_rel = fmax(se, LEAST_SD_REL);
-    }
+    wf_status_t status = set_costs(profile, topic, scratch);
     wf_free(profile->allocator, scratch, longest, sizeof *scratch);
+    return status;
+}
+
+/* What was measured, for problems that were not. */
+static wf_status_t note_scales(wf_profile_t *profile, const wf_topic_t *topic)
+{
+    for (size_t c = 0; c < topic->choice_count; c++) {
+        const wf_topic_choice_t *choice = &topic->choices[c];
+        wf_times_t *scales;
+        if (!wf_topic_knows(topic, choice))
+            continue;
+        double scale = log(choice->cost_ns / choice->estimate_ns);
+        WF_TRY(find_scales(profile, topic, choice->tactic, &scales));
+        WF_TRY(wf_vec_push(profile->allocator, scales, &scale));
+    }
     return WF_OK;
 }
 
-bool wf_topic_knows(const wf_topic_t *topic, const wf_topic_choice_t *choice)
+/* New scales for what is still a guess. */
+static wf_status_t guess_again(wf_profile_t *profile)
 {
-    return topic->anchor_ns > 0 && (choice->stored || choice->log_ratios.count > 0);
+    for (size_t i = 0; i < profile->scales.count; i++)
+        profile->scales.items[i].count = 0;
+    for (size_t t = 0; t < profile->topics.count; t++)
+        WF_TRY(note_scales(profile, &profile->topics.items[t]));
+    for (size_t t = 0; t < profile->topics.count; t++) {
+        wf_topic_t *topic = &profile->topics.items[t];
+        for (size_t c = 0; c < topic->choice_count; c++) {
+            if (!wf_topic_knows(topic, &topic->choices[c]))
+                WF_TRY(guess(profile, topic, &topic->choices[c]));
+        }
+    }
+    return WF_OK;
 }
 
 /* ---- Collecting topics ---- */
@@ -397,6 +514,8 @@ static wf_status_t appraise_conversions(wf_profile_t *profile, wf_space_t *space
 
 wf_status_t wf_profile_appraise(wf_profile_t *profile, wf_job_t *job)
 {
+    WF_TRY(guess_again(profile));
+    wf_profile_apply(profile, job, false);
     for (size_t t = 0; t < profile->topics.count; t++) {
         for (size_t c = 0; c < profile->topics.items[t].choice_count; c++)
             profile->topics.items[t].choices[c].worth_ns = 0;

@@ -51,10 +51,12 @@ typedef struct wf_profile {
     wf_allocator_t allocator;
     wf_arena_t arena;
     WF_VEC(wf_topic_t) topics;
-    wf_map_t index;    /* problem text -> topic */
-    double route_ns;   /* the best route of all parts, at present costs */
-    uint64_t reused;   /* choices that the database knew */
-    uint64_t measured; /* choices measured in this session */
+    wf_map_t index;            /* problem text -> topic */
+    wf_map_t scale_index;      /* source and root operator -> scales */
+    WF_VEC(wf_times_t) scales; /* logs of cost / estimate of what was measured */
+    double route_ns;           /* the best route of all parts, at present costs */
+    uint64_t reused;           /* choices that the database knew */
+    uint64_t measured;         /* choices measured in this session */
 } wf_profile_t;
 
 void wf_profile_init(wf_profile_t *profile, wf_allocator_t allocator);

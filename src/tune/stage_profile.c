@@ -324,7 +324,6 @@ static wf_status_t measure(wf_tuner_t *tuner, const plan_t *plan, double until_s
 static wf_status_t appraise(wf_tuner_t *tuner, double *out_seconds)
 {
     double start_s = wf_tuner_elapsed_s(tuner);
-    wf_profile_apply(&tuner->profile, tuner->job, false);
     WF_TRY(wf_profile_appraise(&tuner->profile, tuner->job));
     WF_TRY(wf_profile_sync(&tuner->profile, tuner->job, tuner->database));
     *out_seconds = wf_tuner_elapsed_s(tuner) - start_s;

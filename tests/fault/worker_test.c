@@ -408,6 +408,8 @@ int main(int argc, char **argv)
 {
     if (argc == 2 && strcmp(argv[1], "tuner") == 0)
         return child_tuner();
+    /* Crashes of workers are wanted here, and wanted as they are in builds without a sanitizer. */
+    (void)setenv("ASAN_OPTIONS", "handle_segv=0", 1);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(measures, set_up, tear_down),
         cmocka_unit_test_setup_teardown(native_tactics_run_too, set_up, tear_down),
