@@ -88,8 +88,9 @@ WF_API wf_status_t wf_bench(const wf_engine_t *const *engines, const size_t *spe
                             wf_bench_pair_t *out_pairs) WF_MUST_USE;
 
 /* ---- Timing database ---- */
-/* Verbs of `cache`: "ls", "show", "export", "import", "verify", "gc", "du". Output is text (or JSON) in
- * *out_text, freed with the allocator's resize to 0 of *out_text_bytes + 1 bytes. */
+/* Verbs of `cache`: "ls", "show", "export", "import", "merge", "pin", "unpin", "ban", "unban", "verify",
+ * "gc", "du". Output is text (or JSON) in *out_text, freed with the allocator's resize to 0 of
+ * *out_text_bytes + 1 bytes. */
 WF_API wf_status_t wf_cache_command(const char *database_path, const char *verb, const char *argument,
                                     bool json, wf_allocator_t allocator, char **out_text,
                                     size_t *out_text_bytes) WF_MUST_USE;

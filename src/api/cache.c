@@ -6,13 +6,14 @@
 #include "tune/database_verbs.h"
 #include "wayfinder/tuner.h"
 
-/* Every verb but import looks at what is there. */
+/* Every verb but import and merge looks at what is there. */
 static wf_status_t check_present(const char *database_path, const char *verb)
 {
     char own[4096];
     if (database_path == NULL && wf_database_default_path(own, sizeof own))
         database_path = own;
-    if (strcmp(verb, "import") == 0 || database_path == NULL || access(database_path, F_OK) == 0)
+    if (strcmp(verb, "import") == 0 || strcmp(verb, "merge") == 0 || database_path == NULL ||
+        access(database_path, F_OK) == 0)
         return WF_OK;
     return wf_status_hinted(WF_ERROR(FILE_MISSING, "there is no timing database %s yet", database_path),
                             "'wayfinder tune' makes it; another one can be named with --timing-cache");

@@ -19,6 +19,7 @@
 /* How long a writer waits for others; eight tuners write a few rows a second each. */
 #define BUSY_MS 30000
 
+/* Schema 1 is the base; later schemas are what was added to it, so that old files take the same way. */
 static const char schema_sql[] =
     "CREATE TABLE device(id INTEGER PRIMARY KEY, fingerprint TEXT NOT NULL UNIQUE);"
     "CREATE TABLE problem(hash TEXT PRIMARY KEY, text TEXT NOT NULL) WITHOUT ROWID;"
@@ -33,6 +34,12 @@ static const char schema_sql[] =
     " final_ns REAL NOT NULL, final_low_ns REAL NOT NULL, final_high_ns REAL NOT NULL,"
     " budget_s REAL NOT NULL, adopted INTEGER NOT NULL, converged INTEGER NOT NULL,"
     " PRIMARY KEY(base, device, protocol)) WITHOUT ROWID;";
+
+/* mark: what people decided. kind "ban" (problem "": everywhere) or "pin" (tactic ""). */
+static const char schema_2_sql[] =
+    "ALTER TABLE timing ADD COLUMN day INTEGER NOT NULL DEFAULT 0;"
+    "CREATE TABLE mark(kind TEXT NOT NULL, problem TEXT NOT NULL, tactic TEXT NOT NULL,"
+    " PRIMARY KEY(kind, problem, tactic)) WITHOUT ROWID;";
 
 /* ---- Statuses ---- */
 
@@ -100,6 +107,11 @@ bool wf_database_default_path(char *out_path, size_t capacity)
     return length > 0 && (size_t)length < capacity;
 }
 
+int64_t wf_database_today(void)
+{
+    return (int64_t)time(NULL) / 86400;
+}
+
 typedef enum verdict { VERDICT_GOOD, VERDICT_DAMAGED, VERDICT_FOREIGN, VERDICT_FAILED } verdict_t;
 
 static int64_t pragma_number(sqlite3 *db, const char *sql, int *out_code)
@@ -142,7 +154,7 @@ static verdict_t judge(sqlite3 *db, bool *out_empty)
         *out_empty = true;
         return VERDICT_GOOD;
     }
-    if (application != WF_DATABASE_APPLICATION || schema != WF_DATABASE_SCHEMA)
+    if (application != WF_DATABASE_APPLICATION || schema < 1 || schema > WF_DATABASE_SCHEMA)
         return VERDICT_FOREIGN;
     return is_sound(db) ? VERDICT_GOOD : VERDICT_DAMAGED;
 }
@@ -158,13 +170,24 @@ static void harden(sqlite3 *db)
     (void)sqlite3_exec(db, "PRAGMA cell_size_check=ON; PRAGMA mmap_size=0", NULL, NULL, NULL);
 }
 
+/* A new or older database becomes one of this schema, in one transaction. Two processes may come to it at
+ * once: what is there is looked at again inside. */
 static wf_status_t make_schema(wf_database_t *database)
 {
-    char sql[sizeof schema_sql + 200];
-    (void)snprintf(sql, sizeof sql,
-                   "BEGIN IMMEDIATE; %s PRAGMA application_id=%d; PRAGMA user_version=%d; COMMIT", schema_sql,
+    int code;
+    int64_t schema = pragma_number(database->db, "PRAGMA user_version", &code);
+    if (schema == WF_DATABASE_SCHEMA)
+        return WF_OK;
+    WF_TRY(wf_database_run(database, "BEGIN IMMEDIATE"));
+    schema = pragma_number(database->db, "PRAGMA user_version", &code);
+    char numbers[120];
+    (void)snprintf(numbers, sizeof numbers, "PRAGMA application_id=%d; PRAGMA user_version=%d",
                    WF_DATABASE_APPLICATION, WF_DATABASE_SCHEMA);
-    return wf_database_run(database, sql);
+    const char *const steps[] = {schema < 1 ? schema_sql : "", schema < 2 ? schema_2_sql : "", numbers};
+    wf_status_t status = WF_OK;
+    for (size_t i = 0; status == WF_OK && i < WF_COUNT_OF(steps); i++)
+        status = wf_database_run(database, steps[i]);
+    return wf_database_end(database, status);
 }
 
 static wf_status_t open_memory(wf_database_t *database)
@@ -280,7 +303,7 @@ static wf_status_t open_writable(wf_database_t *database, const char *folder)
         /* A row that a power failure takes is measured again; the file stays sound. */
         WF_TRY(wf_database_run(database, "PRAGMA synchronous=NORMAL"));
     }
-    return empty ? make_schema(database) : WF_OK;
+    return make_schema(database);
 }
 
 /* The file as it is, copied into memory. immutable: ignores a log that cannot be read without writing. */
@@ -332,10 +355,7 @@ static wf_status_t open_read_only(wf_database_t *database, bool exists)
                            database->path);
         }
     }
-    int code;
-    return pragma_number(database->db, "SELECT count(*) FROM sqlite_master", &code) == 0
-               ? make_schema(database)
-               : WF_OK;
+    return make_schema(database);
 }
 
 static bool can_write(const char *path)
@@ -414,6 +434,36 @@ wf_status_t wf_database_open(const char *path, const wf_database_scope_t *scope,
     return status;
 }
 
+static wf_status_t open_copy(wf_database_t *database, const char *path)
+{
+    if ((size_t)snprintf(database->path, sizeof database->path, "%s", path) >= sizeof database->path)
+        return WF_ERROR(USAGE, "the path of the timing database is too long");
+    WF_TRY(open_memory(database));
+    verdict_t verdict = copy_file(database, "mode=ro");
+    if (verdict == VERDICT_FAILED)
+        verdict = copy_file(database, "immutable=1");
+    if (verdict != VERDICT_GOOD) {
+        return WF_ERROR(CACHE_INVALID, "%s %s", path,
+                        verdict == VERDICT_FOREIGN ? "is not a timing database that this version reads"
+                                                   : "is damaged or no database");
+    }
+    return make_schema(database);
+}
+
+wf_status_t wf_database_open_copy(const char *path, wf_allocator_t allocator, wf_database_t **out_database)
+{
+    *out_database = NULL;
+    wf_database_t *database = NULL;
+    WF_TRY(wf_alloc(allocator, 1, sizeof *database, &database));
+    database->allocator = allocator;
+    wf_status_t status = open_copy(database, path);
+    if (status == WF_OK)
+        *out_database = database;
+    else
+        wf_database_close(database);
+    return status;
+}
+
 void wf_database_close(wf_database_t *database)
 {
     if (database == NULL)
@@ -461,6 +511,7 @@ wf_timing_t wf_timing_read(sqlite3_stmt *statement)
     column_text(statement, 0, timing.tactic, sizeof timing.tactic);
     column_text(statement, 1, timing.anchor, sizeof timing.anchor);
     column_text(statement, 9, timing.quarantine, sizeof timing.quarantine);
+    timing.day = sqlite3_column_int64(statement, 10);
     return timing;
 }
 
@@ -491,6 +542,31 @@ static void problem_hex(const wf_problem_t *problem, char out[33])
     wf_hash_text((wf_hash_t){.low = problem->hash[0], .high = problem->hash[1]}, out);
 }
 
+/* Bans of a problem, or of all, onto its rows. */
+static wf_status_t add_bans(wf_database_t *database, const char *hex, wf_timing_t *rows, size_t capacity,
+                            size_t *count)
+{
+    static const char why[] = "is banned in the timing database ('wayfinder cache unban' takes it back)";
+    sqlite3_stmt *statement = NULL;
+    WF_TRY(wf_database_prepare(
+        database, "SELECT DISTINCT tactic FROM mark WHERE kind='ban' AND problem IN ('', ?1)", &statement));
+    bind_text(statement, 1, hex);
+    wf_status_t status;
+    while (wf_database_step(database, statement, &status)) {
+        wf_timing_t ban = {.clean = true};
+        size_t at = 0;
+        column_text(statement, 0, ban.tactic, sizeof ban.tactic);
+        while (at < *count && strcmp(rows[at].tactic, ban.tactic) != 0)
+            at++;
+        if (at == *count && *count < capacity)
+            rows[(*count)++] = ban;
+        if (at < *count)
+            (void)snprintf(rows[at].quarantine, sizeof rows[at].quarantine, "%s", why);
+    }
+    sqlite3_finalize(statement);
+    return status;
+}
+
 wf_status_t wf_database_find(wf_database_t *database, const wf_problem_t *problem, wf_timing_t *out_rows,
                              size_t capacity, size_t *out_count)
 {
@@ -510,8 +586,83 @@ wf_status_t wf_database_find(wf_database_t *database, const wf_problem_t *proble
             database->skipped++;
     }
     sqlite3_finalize(statement);
+    return status == WF_OK ? add_bans(database, hex, out_rows, capacity, out_count) : status;
+}
+
+/* ---- Misses ---- */
+
+static const struct {
+    const char *name, *text;
+} misses[] = {
+    {"", ""},
+#define X(symbol, name, text) {name, text},
+#include "tune/misses.def"
+#undef X
+};
+
+const char *wf_miss_name(wf_miss_t miss)
+{
+    return misses[miss].name;
+}
+
+const char *wf_miss_text(wf_miss_t miss)
+{
+    return misses[miss].text;
+}
+
+/* The part of a fingerprint before the versions of libraries. */
+static size_t machine_bytes(const char *fingerprint)
+{
+    const char *last = strstr(fingerprint, " quota_milli=");
+    return last != NULL ? (size_t)(last - fingerprint) + 1 + strcspn(last + 1, " ") : strlen(fingerprint);
+}
+
+static wf_miss_t miss_of(const wf_database_t *database, sqlite3_stmt *statement)
+{
+    const wf_database_scope_t *scope = &database->scope;
+    const char *device = (const char *)sqlite3_column_text(statement, 1);
+    if (device == NULL)
+        return WF_MISS_OTHER_DEVICE;
+    if (strcmp(device, scope->device) != 0) {
+        size_t bytes = machine_bytes(device);
+        bool same = bytes == machine_bytes(scope->device) && memcmp(device, scope->device, bytes) == 0;
+        return same ? WF_MISS_OTHER_LIBRARY : WF_MISS_OTHER_DEVICE;
+    }
+    if (sqlite3_column_int64(statement, 3) != scope->protocol)
+        return WF_MISS_OTHER_PROTOCOL;
+    return sqlite3_column_int64(statement, 2) != scope->threads ? WF_MISS_OTHER_THREADS : WF_MISS_IMPOSSIBLE;
+}
+
+wf_status_t wf_database_why(wf_database_t *database, const wf_problem_t *problem, const char *const *tactics,
+                            size_t count, wf_miss_t *out_misses)
+{
+    sqlite3_stmt *statement = NULL;
+    char hex[33];
+    bool any = false;
+    problem_hex(problem, hex);
+    for (size_t i = 0; i < count; i++)
+        out_misses[i] = WF_MISS_NEW_TACTIC;
+    WF_TRY(wf_database_prepare(database,
+                               "SELECT tactic, fingerprint, threads, protocol FROM timing JOIN device ON"
+                               " device.id=timing.device WHERE problem=?1",
+                               &statement));
+    bind_text(statement, 1, hex);
+    wf_status_t status;
+    while (wf_database_step(database, statement, &status)) {
+        const char *tactic = (const char *)sqlite3_column_text(statement, 0);
+        any = true;
+        for (size_t i = 0; tactic != NULL && i < count; i++) {
+            if (strcmp(tactics[i], tactic) == 0)
+                out_misses[i] = WF_MAX(out_misses[i], miss_of(database, statement));
+        }
+    }
+    sqlite3_finalize(statement);
+    for (size_t i = 0; !any && i < count; i++)
+        out_misses[i] = WF_MISS_NEW_PROBLEM;
     return status;
 }
+
+/* ---- Merging ---- */
 
 /* What becomes of a row that is there when another one comes. */
 static wf_timing_t merged(const wf_timing_t *old, const wf_timing_t *new)
@@ -527,6 +678,7 @@ static wf_timing_t merged(const wf_timing_t *old, const wf_timing_t *new)
         out.min_ns = fmin(old->min_ns, new->min_ns);
         out.canary_ns = fmin(old->canary_ns, new->canary_ns);
     }
+    out.day = new->log_ratio.count > 0 && (replaces || new->clean == old->clean) ? new->day : old->day;
     const char *reason = new->quarantine[0] != '\0' ? new->quarantine : old->quarantine;
     (void)snprintf(out.quarantine, sizeof out.quarantine, "%s", reason);
     return out;
@@ -565,14 +717,16 @@ wf_status_t wf_database_merge(wf_database_t *database, const char *problem, int6
 {
     wf_timing_t old, row = *timing;
     bool found;
+    if (row.day == 0 && !imported)
+        row.day = wf_database_today();
     WF_TRY(find_one(database, problem, device_id, scope, timing->tactic, &old, &found));
     if (found)
-        row = imported ? longer(&old, timing) : merged(&old, timing);
+        row = imported ? longer(&old, &row) : merged(&old, &row);
     sqlite3_stmt *statement = NULL;
     WF_TRY(wf_database_prepare(
         database,
         "INSERT OR REPLACE INTO timing(problem,threads,device,protocol,context," TIMING_COLUMNS
-        ") VALUES(?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14,?15)",
+        ") VALUES(?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14,?15,?16)",
         &statement));
     bind_key(statement, problem, device_id, scope);
     bind_text(statement, 6, row.tactic);
@@ -585,6 +739,7 @@ wf_status_t wf_database_merge(wf_database_t *database, const char *problem, int6
     sqlite3_bind_double(statement, 13, row.canary_ns);
     sqlite3_bind_int(statement, 14, row.clean);
     bind_text(statement, 15, row.quarantine);
+    sqlite3_bind_int64(statement, 16, row.day);
     return finish(database, statement);
 }
 

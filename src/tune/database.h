@@ -20,7 +20,7 @@
 struct sqlite3;
 struct sqlite3_stmt;
 
-#define WF_DATABASE_SCHEMA 1
+#define WF_DATABASE_SCHEMA 2 /* schema 1 had no days and no marks; it is brought up when opened */
 #define WF_DATABASE_APPLICATION 0x57464442 /* "WFDB" */
 
 /* Whose rows a handle sees and writes. */
@@ -46,6 +46,10 @@ typedef struct wf_database {
  * is NULL. */
 wf_status_t wf_database_open(const char *path, const wf_database_scope_t *scope, wf_allocator_t allocator,
                              wf_database_t **out_database) WF_MUST_USE;
+/* A copy in memory of the file at `path`, which is left as it is. CACHE_INVALID when it is damaged or
+ * foreign. */
+wf_status_t wf_database_open_copy(const char *path, wf_allocator_t allocator,
+                                  wf_database_t **out_database) WF_MUST_USE;
 void wf_database_close(wf_database_t *database);
 /* The path that NULL stands for; false when the user has no home. */
 bool wf_database_default_path(char *out_path, size_t capacity);
@@ -56,9 +60,16 @@ typedef struct wf_timing {
     double anchor_ns;       /* of one launch, a low quantile over blocks; the least of all sessions */
     double min_ns;          /* of this tactic */
     double canary_ns;
+    int64_t day;          /* of the last measurement, since 1970-01-01; 0: not known. record: 0 is today */
     bool clean;           /* the canary and the system saw nobody else */
     char quarantine[256]; /* "" or why it must not be used */
 } wf_timing_t;
+
+/* A row is trusted for this long; then it is used, but measured again when that is worth something. Frequency
+ * governors, firmware and kernels change under a fingerprint that stays the same. */
+#define WF_TIMING_DAYS_MAX 180
+/* Today, in days since 1970-01-01 (UTC). */
+int64_t wf_database_today(void);
 
 /* Adds rows of one problem in one transaction. A row that is there: the same anchor and the same quality
  * merge; a clean row replaces one that is not, and is kept when the new one is not; another anchor replaces.
@@ -66,9 +77,26 @@ typedef struct wf_timing {
  * is kept. CACHE_INVALID, DISK_FULL. */
 wf_status_t wf_database_record(wf_database_t *database, const wf_problem_t *problem, const wf_timing_t *rows,
                                size_t count, bool imported) WF_MUST_USE;
-/* All rows of a problem, by tactic; at most capacity. */
+/* All rows of a problem, by tactic; at most capacity. Tactics that are banned for it come with that as their
+ * quarantine, also those without a row (count 0). */
 wf_status_t wf_database_find(wf_database_t *database, const wf_problem_t *problem, wf_timing_t *out_rows,
                              size_t capacity, size_t *out_count) WF_MUST_USE;
+
+/* Why find had no row of a tactic that this device, thread count and protocol can use. */
+typedef enum wf_miss {
+    WF_MISS_NONE,
+#define X(symbol, name, text) WF_MISS_##symbol,
+#include "tune/misses.def"
+#undef X
+    WF_MISS_COUNT
+} wf_miss_t;
+/* "other_device", and what a person reads: "measured on another device". "" for NONE. */
+const char *wf_miss_name(wf_miss_t miss);
+const char *wf_miss_text(wf_miss_t miss);
+/* The most telling reason for each tactic of a problem that find did not give; NEW_PROBLEM or NEW_TACTIC when
+ * nobody ever measured it. */
+wf_status_t wf_database_why(wf_database_t *database, const wf_problem_t *problem, const char *const *tactics,
+                            size_t count, wf_miss_t *out_misses) WF_MUST_USE;
 
 /* What a whole tuning came to, by the default plan that it started from. */
 typedef struct wf_outcome {
@@ -96,7 +124,8 @@ wf_status_t wf_database_device(wf_database_t *database, const char *fingerprint,
 /* Checks what a row of the file says; false: it cannot be. */
 bool wf_timing_possible(const wf_timing_t *timing);
 /* Columns of the table that make a wf_timing_t, and a row of them, from column 0. */
-#define WF_DATABASE_TIMING_COLUMNS "tactic,anchor,count,mean,m2,anchor_ns,min_ns,canary_ns,clean,quarantine"
+#define WF_DATABASE_TIMING_COLUMNS \
+    "tactic,anchor,count,mean,m2,anchor_ns,min_ns,canary_ns,clean,quarantine,day"
 wf_timing_t wf_timing_read(struct sqlite3_stmt *statement);
 /* One row merged into the table, inside a transaction of the caller. `problem` is the hash in hex. */
 wf_status_t wf_database_merge(wf_database_t *database, const char *problem, int64_t device_id,

@@ -6,12 +6,15 @@
 #include <math.h>
 #include <sqlite3.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/compiler.h"
 #include "base/file.h"
 #include "op/problem.h"
+#include "tune/database_marks.h"
 #include "tune/measure.h"
 
 #define IMPORT_MAX_BYTES ((size_t)1 << 30)
@@ -26,9 +29,10 @@ typedef struct row {
 
 static const char row_sql[] =
     "SELECT " WF_DATABASE_TIMING_COLUMNS
-    ", problem, text, fingerprint, context, threads, protocol FROM timing"
+    ", timing.problem, text, fingerprint, context, threads, protocol FROM timing"
     " JOIN problem ON problem.hash=timing.problem JOIN device ON device.id=timing.device"
-    " WHERE problem LIKE ?1 || '%' ORDER BY fingerprint, threads, problem, protocol, context, tactic";
+    " WHERE timing.problem LIKE ?1 || '%' ORDER BY fingerprint, threads, timing.problem, protocol, context, "
+    "tactic";
 
 static const char *text_column(sqlite3_stmt *statement, int index)
 {
@@ -39,12 +43,12 @@ static const char *text_column(sqlite3_stmt *statement, int index)
 static row_t read_row(sqlite3_stmt *statement)
 {
     return (row_t){.timing = wf_timing_read(statement),
-                   .problem = text_column(statement, 10),
-                   .text = text_column(statement, 11),
-                   .device = text_column(statement, 12),
-                   .context = text_column(statement, 13),
-                   .threads = sqlite3_column_int64(statement, 14),
-                   .protocol = sqlite3_column_int64(statement, 15)};
+                   .problem = text_column(statement, 11),
+                   .text = text_column(statement, 12),
+                   .device = text_column(statement, 13),
+                   .context = text_column(statement, 14),
+                   .threads = sqlite3_column_int64(statement, 15),
+                   .protocol = sqlite3_column_int64(statement, 16)};
 }
 
 typedef wf_status_t row_fn(void *self, const row_t *row);
@@ -173,12 +177,13 @@ static wf_status_t verb_ls(wf_database_t *database, const char *argument, bool j
 static json_t *row_json(const row_t *row)
 {
     const wf_timing_t *t = &row->timing;
-    return json_pack("{s:i s:s s:s s:I s:s s:I s:s s:s s:I s:f s:f s:f s:f s:f s:b s:s}", "schema_version", 1,
-                     "problem", row->text, "device", row->device, "threads", (json_int_t)row->threads,
-                     "tactic", t->tactic, "protocol", (json_int_t)row->protocol, "context", row->context,
-                     "anchor", t->anchor, "count", (json_int_t)t->log_ratio.count, "mean", t->log_ratio.mean,
-                     "m2", t->log_ratio.m2, "anchor_ns", t->anchor_ns, "min_ns", t->min_ns, "canary_ns",
-                     t->canary_ns, "clean", t->clean, "quarantine", t->quarantine);
+    return json_pack("{s:i s:s s:s s:I s:s s:I s:s s:s s:I s:f s:f s:f s:f s:f s:b s:s s:I}",
+                     "schema_version", 1, "problem", row->text, "device", row->device, "threads",
+                     (json_int_t)row->threads, "tactic", t->tactic, "protocol", (json_int_t)row->protocol,
+                     "context", row->context, "anchor", t->anchor, "count", (json_int_t)t->log_ratio.count,
+                     "mean", t->log_ratio.mean, "m2", t->log_ratio.m2, "anchor_ns", t->anchor_ns, "min_ns",
+                     t->min_ns, "canary_ns", t->canary_ns, "clean", t->clean, "quarantine", t->quarantine,
+                     "day", (json_int_t)t->day);
 }
 
 static wf_status_t show_row(void *self, const row_t *row)
@@ -259,21 +264,21 @@ static const char *parse_row(const json_t *json, row_t *out_row)
 {
     wf_timing_t *t = &out_row->timing;
     const char *tactic, *anchor, *quarantine;
-    json_int_t schema, threads, protocol, count;
+    json_int_t schema, threads, protocol, count, day = 0;
     int clean;
     if (json_unpack((json_t *)(uintptr_t)json,
-                    "{s:I s:s s:s s:I s:s s:I s:s s:s s:I s:F s:F s:F s:F s:F s:b s:s}", "schema_version",
+                    "{s:I s:s s:s s:I s:s s:I s:s s:s s:I s:F s:F s:F s:F s:F s:b s:s s?I}", "schema_version",
                     &schema, "problem", &out_row->text, "device", &out_row->device, "threads", &threads,
                     "tactic", &tactic, "protocol", &protocol, "context", &out_row->context, "anchor", &anchor,
                     "count", &count, "mean", &t->log_ratio.mean, "m2", &t->log_ratio.m2, "anchor_ns",
                     &t->anchor_ns, "min_ns", &t->min_ns, "canary_ns", &t->canary_ns, "clean", &clean,
-                    "quarantine", &quarantine) != 0) {
+                    "quarantine", &quarantine, "day", &day) != 0) {
         return "is no row of timings";
     }
     if (schema != 1)
         return "has another schema version";
     if (strlen(tactic) >= sizeof t->tactic || strlen(anchor) >= sizeof t->anchor || count < 0 ||
-        threads < 1 || threads > 1024 || protocol < 0 || protocol > INT32_MAX) {
+        threads < 1 || threads > 1024 || protocol < 0 || protocol > INT32_MAX || day < 0 || day > INT32_MAX) {
         return "has values that cannot be";
     }
     (void)snprintf(t->tactic, sizeof t->tactic, "%s", tactic);
@@ -281,6 +286,7 @@ static const char *parse_row(const json_t *json, row_t *out_row)
     (void)snprintf(t->quarantine, sizeof t->quarantine, "%s", quarantine);
     t->log_ratio.count = (uint64_t)count;
     t->clean = clean != 0;
+    t->day = day;
     out_row->threads = threads;
     out_row->protocol = protocol;
     return wf_timing_possible(t) ? NULL : "has values that cannot be";
@@ -346,6 +352,21 @@ static wf_status_t import_lines(wf_database_t *database, const char *text, size_
     return WF_OK;
 }
 
+/* What was taken and skipped, for people and machines. */
+static wf_status_t tell_import(const import_t *import, bool json, wf_text_t *out)
+{
+    if (json) {
+        return add_json(out,
+                        json_pack("{s:i s:I s:I s:s}", "schema_version", 1, "taken",
+                                  (json_int_t)import->taken, "skipped", (json_int_t)import->skipped, "reason",
+                                  import->reason),
+                        JSON_COMPACT);
+    }
+    wf_text_printf(out, "%llu timings taken, %llu skipped%s%s\n", (unsigned long long)import->taken,
+                   (unsigned long long)import->skipped, import->skipped > 0 ? "; " : "", import->reason);
+    return WF_OK;
+}
+
 static wf_status_t verb_import(wf_database_t *database, const char *argument, bool json, wf_text_t *out)
 {
     char *text;
@@ -362,15 +383,107 @@ static wf_status_t verb_import(wf_database_t *database, const char *argument, bo
     wf_free(database->allocator, text, bytes + 1, 1);
     if (status != WF_OK)
         return status;
-    if (json) {
-        return add_json(out,
-                        json_pack("{s:i s:I s:I s:s}", "schema_version", 1, "taken", (json_int_t)import.taken,
-                                  "skipped", (json_int_t)import.skipped, "reason", import.reason),
-                        JSON_COMPACT);
+    return tell_import(&import, json, out);
+}
+
+/* ---- merge: another database's rows, marks and outcomes ---- */
+
+typedef struct merge {
+    wf_database_t *into;
+    import_t import;
+    size_t row;
+} merge_t;
+
+static wf_status_t merge_row(void *self, const row_t *row)
+{
+    merge_t *merge = self;
+    merge->row++;
+    return store_row(merge->into, row, &merge->import, merge->row);
+}
+
+/* Copies rows of `from` by a query of the other file and an insertion here, column by column. Column 0 may be
+ * a device's fingerprint: then it becomes the id of that device here. */
+static wf_status_t copy_rows(wf_database_t *from, const char *select, wf_database_t *into, const char *insert,
+                             bool device_first)
+{
+    sqlite3_stmt *source = NULL, *target = NULL;
+    wf_status_t status = wf_database_prepare(from, select, &source);
+    if (status == WF_OK)
+        status = wf_database_prepare(into, insert, &target);
+    while (status == WF_OK && wf_database_step(from, source, &status)) {
+        int64_t device = 0;
+        if (device_first)
+            status = wf_database_device(into, text_column(source, 0), &device);
+        if (status != WF_OK)
+            break;
+        sqlite3_reset(target);
+        for (int i = 0; i < sqlite3_column_count(source); i++)
+            sqlite3_bind_value(target, i + 1, sqlite3_column_value(source, i));
+        if (device_first)
+            sqlite3_bind_int64(target, 1, device);
+        (void)wf_database_step(into, target, &status);
     }
-    wf_text_printf(out, "%llu timings taken, %llu skipped%s%s\n", (unsigned long long)import.taken,
-                   (unsigned long long)import.skipped, import.skipped > 0 ? "; " : "", import.reason);
-    return WF_OK;
+    sqlite3_finalize(target);
+    sqlite3_finalize(source);
+    return status;
+}
+
+static wf_status_t merge_all(wf_database_t *other, merge_t *merge)
+{
+    WF_TRY(each_row(other, "", merge_row, merge));
+    merge->import.skipped += other->skipped;
+    WF_TRY(copy_rows(other, "SELECT kind, problem, tactic FROM mark", merge->into,
+                     "INSERT OR IGNORE INTO mark(kind,problem,tactic) VALUES(?1,?2,?3)", false));
+    return copy_rows(
+        other,
+        "SELECT fingerprint,base,protocol,lock,ratio,ratio_low,ratio_high,default_ns,default_low_ns,"
+        "default_high_ns,final_ns,final_low_ns,final_high_ns,budget_s,adopted,converged FROM outcome"
+        " JOIN device ON device.id=outcome.device",
+        merge->into,
+        "INSERT OR IGNORE INTO outcome(device,base,protocol,lock,ratio,ratio_low,ratio_high,"
+        "default_ns,default_low_ns,default_high_ns,final_ns,final_low_ns,final_high_ns,budget_s,"
+        "adopted,converged) VALUES(?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14,?15,?16)",
+        true);
+}
+
+static wf_status_t verb_merge(wf_database_t *database, const char *argument, bool json, wf_text_t *out)
+{
+    wf_database_t *other;
+    merge_t merge = {.into = database};
+    if (argument == NULL)
+        return WF_ERROR(USAGE, "cache merge takes another timing database");
+    if (database->read_only)
+        return WF_ERROR(CACHE_INVALID, "%s", database->note);
+    if (access(argument, R_OK) != 0)
+        return wf_status_from_errno(errno, WF_CODE_FILE_UNREADABLE, "read", argument);
+    WF_TRY(wf_database_open_copy(argument, database->allocator, &other));
+    wf_status_t status = wf_database_run(database, "BEGIN IMMEDIATE");
+    if (status == WF_OK)
+        status = wf_database_end(database, merge_all(other, &merge));
+    wf_database_close(other);
+    return status == WF_OK ? tell_import(&merge.import, json, out) : status;
+}
+
+/* ---- pin, ban and back ---- */
+
+static wf_status_t verb_pin(wf_database_t *database, const char *argument, bool json, wf_text_t *out)
+{
+    return wf_database_mark(database, "pin", argument, json, out);
+}
+
+static wf_status_t verb_unpin(wf_database_t *database, const char *argument, bool json, wf_text_t *out)
+{
+    return wf_database_mark(database, "unpin", argument, json, out);
+}
+
+static wf_status_t verb_ban(wf_database_t *database, const char *argument, bool json, wf_text_t *out)
+{
+    return wf_database_mark(database, "ban", argument, json, out);
+}
+
+static wf_status_t verb_unban(wf_database_t *database, const char *argument, bool json, wf_text_t *out)
+{
+    return wf_database_mark(database, "unban", argument, json, out);
 }
 
 /* ---- verify, gc, du ---- */
@@ -452,25 +565,48 @@ static const char impossible_sql[] =
     " (anchor<>'' AND abs(mean)<50 AND m2>=0 AND m2<1e300 AND anchor_ns>0 AND anchor_ns<1e15 AND min_ns>0 AND"
     " min_ns<1e15 AND canary_ns>0 AND canary_ns<1e15))";
 
-/* Rows that this version never reads, and what only they needed. */
+/* "90d" -> 90. */
+static bool parse_days(const char *text, long *out_days)
+{
+    char *end;
+    errno = 0;
+    if (text[0] < '0' || text[0] > '9')
+        return false;
+    *out_days = strtol(text, &end, 10);
+    return errno == 0 && *out_days < 100000 && strcmp(end, "d") == 0;
+}
+
+#define NOT_PINNED " AND problem NOT IN (SELECT problem FROM mark WHERE kind='pin')"
+
+/* Rows that this version never reads, and what only they needed. Pinned problems keep what can be. */
 static wf_status_t verb_gc(wf_database_t *database, const char *argument, bool json, wf_text_t *out)
 {
-    if (argument != NULL && strcmp(argument, "quarantine") != 0) {
-        return wf_status_hinted(WF_ERROR(USAGE, "cache gc '%s'", argument),
-                                "'cache gc quarantine' also forgets tactics that were put aside");
+    bool quarantine = argument != NULL && strcmp(argument, "quarantine") == 0;
+    long days = 0;
+    if (argument != NULL && !quarantine && !parse_days(argument, &days)) {
+        return wf_status_hinted(
+            WF_ERROR(USAGE, "cache gc '%s'", argument),
+            "'cache gc quarantine' also forgets tactics that were put aside, 'cache gc 90d' "
+            "what was not measured for so long");
     }
     if (database->read_only)
         return WF_ERROR(CACHE_INVALID, "%s", database->note);
-    char protocol_sql[160];
+    char protocol_sql[300], age_sql[300] = "";
     (void)snprintf(protocol_sql, sizeof protocol_sql,
-                   "DELETE FROM timing WHERE protocol<>%u; DELETE FROM outcome WHERE protocol<>%u",
+                   "DELETE FROM timing WHERE protocol<>%u" NOT_PINNED
+                   "; DELETE FROM outcome WHERE protocol<>%u",
                    WF_MEASURE_PROTOCOL, WF_MEASURE_PROTOCOL);
+    if (days > 0) {
+        (void)snprintf(age_sql, sizeof age_sql, "DELETE FROM timing WHERE day<%lld" NOT_PINNED,
+                       (long long)wf_database_today() - days);
+    }
     const char *const steps[] = {
         protocol_sql,
         impossible_sql,
-        argument != NULL ? "DELETE FROM timing WHERE quarantine<>''" : "",
+        age_sql,
+        quarantine ? "DELETE FROM timing WHERE quarantine<>''" : "",
         "DELETE FROM timing WHERE problem NOT IN (SELECT hash FROM problem)",
-        "DELETE FROM problem WHERE hash NOT IN (SELECT problem FROM timing)",
+        "DELETE FROM problem WHERE hash NOT IN (SELECT problem FROM timing UNION SELECT problem FROM mark)",
         "DELETE FROM device WHERE id NOT IN (SELECT device FROM timing UNION SELECT device FROM outcome)"};
     int64_t before, after, bad;
     WF_TRY(number(database, "SELECT count(*) FROM timing", &before));
@@ -508,6 +644,9 @@ static wf_status_t verb_du(wf_database_t *database, const char *argument, bool j
                   {"problems", "SELECT count(*) FROM problem"},
                   {"devices", "SELECT count(*) FROM device"},
                   {"quarantined", "SELECT count(*) FROM timing WHERE quarantine<>''"},
+                  {"contended", "SELECT count(*) FROM timing WHERE clean=0"},
+                  {"pinned", "SELECT count(*) FROM mark WHERE kind='pin'"},
+                  {"banned", "SELECT count(*) FROM mark WHERE kind='ban'"},
                   {"outcomes", "SELECT count(*) FROM outcome"}};
     json_t *report =
         json_pack("{s:i s:s s:I}", "schema_version", 1, "path", database->path, "bytes",
@@ -541,8 +680,9 @@ typedef wf_status_t verb_fn(wf_database_t *database, const char *argument, bool 
 static const struct {
     const char *name;
     verb_fn *run;
-} verbs[] = {{"ls", verb_ls},         {"show", verb_show}, {"export", verb_export}, {"import", verb_import},
-             {"verify", verb_verify}, {"gc", verb_gc},     {"du", verb_du}};
+} verbs[] = {{"ls", verb_ls},       {"show", verb_show},     {"export", verb_export}, {"import", verb_import},
+             {"merge", verb_merge}, {"pin", verb_pin},       {"unpin", verb_unpin},   {"ban", verb_ban},
+             {"unban", verb_unban}, {"verify", verb_verify}, {"gc", verb_gc},         {"du", verb_du}};
 
 wf_status_t wf_database_verb(wf_database_t *database, const char *verb, const char *argument, bool json,
                              wf_text_t *out)
@@ -554,5 +694,5 @@ wf_status_t wf_database_verb(wf_database_t *database, const char *verb, const ch
         }
     }
     return wf_status_hinted(WF_ERROR(USAGE, "cache has no verb '%s'", verb),
-                            "ls, show, export, import, verify, gc or du");
+                            "ls, show, export, import, merge, pin, unpin, ban, unban, verify, gc or du");
 }

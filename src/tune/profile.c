@@ -27,6 +27,8 @@
 #define CLEAN_SHARE 0.6
 #define WINSOR_LIMIT 3.0
 #define ROWS_MAX 512u
+/* Rows of a busy machine, and rows too old to be trusted, may be off by this much. */
+#define DOUBTFUL_SD_REL 0.05
 
 void wf_profile_init(wf_profile_t *profile, wf_allocator_t allocator)
 {
@@ -184,7 +186,8 @@ static wf_status_t set_costs(wf_profile_t *profile, wf_topic_t *topic, double *s
             se = choice->row.log_ratio.count > 1 ? wf_welford_se(&choice->row.log_ratio) : 0.05;
         }
         choice->cost_ns = topic->anchor_ns * exp(ratio);
-        choice->sd_rel = fmax(se, LEAST_SD_REL);
+        bool doubtful = choice->log_ratios.count == 0 && choice->miss != WF_MISS_NONE;
+        choice->sd_rel = fmax(se, doubtful ? DOUBTFUL_SD_REL : LEAST_SD_REL);
     }
     for (size_t c = 0; c < topic->choice_count; c++) {
         if (!wf_topic_knows(topic, &topic->choices[c]))
@@ -283,14 +286,64 @@ static wf_status_t load_rows(wf_profile_t *profile, wf_topic_t *topic, wf_databa
     return status;
 }
 
-/* Rows whose ratios are to another anchor than this topic's say nothing here. */
-static void drop_other_anchors(wf_profile_t *profile, wf_topic_t *topic)
+/* Rows whose ratios are to another anchor than this topic's say nothing here; old ones and those of a busy
+ * machine say little. */
+static void judge_rows(wf_profile_t *profile, wf_topic_t *topic)
 {
     const char *anchor = topic->anchor < topic->choice_count ? topic->choices[topic->anchor].tactic : "";
+    int64_t oldest = wf_database_today() - WF_TIMING_DAYS_MAX;
     for (size_t c = 0; c < topic->choice_count; c++) {
         wf_topic_choice_t *choice = &topic->choices[c];
-        choice->stored = choice->stored && strcmp(choice->row.anchor, anchor) == 0;
-        profile->reused += choice->stored;
+        if (!choice->stored)
+            continue;
+        if (strcmp(choice->row.anchor, anchor) != 0) {
+            choice->stored = false;
+            choice->miss = WF_MISS_OTHER_ANCHOR;
+            continue;
+        }
+        bool old = choice->row.day != 0 && choice->row.day < oldest;
+        choice->miss = !choice->row.clean ? WF_MISS_CONTENDED : old ? WF_MISS_OLD : WF_MISS_NONE;
+        choice->again = old || (!choice->row.clean && profile->quiet);
+        profile->reused++;
+    }
+}
+
+/* Why the database did not have what it does not have. */
+static wf_status_t explain_misses(wf_profile_t *profile, wf_topic_t *topic, wf_database_t *database)
+{
+    const char **tactics = NULL;
+    wf_miss_t *misses = NULL;
+    size_t count = 0;
+    if (database == NULL)
+        return WF_OK;
+    WF_TRY(wf_alloc(profile->allocator, topic->choice_count, sizeof *tactics, &tactics));
+    wf_status_t status = wf_alloc(profile->allocator, topic->choice_count, sizeof *misses, &misses);
+    for (size_t c = 0; c < topic->choice_count; c++)
+        tactics[c] = topic->choices[c].tactic;
+    if (status == WF_OK) {
+        count = topic->choice_count;
+        status = wf_database_why(database, topic->problem, tactics, count, misses);
+    }
+    for (size_t c = 0; status == WF_OK && c < count; c++) {
+        wf_topic_choice_t *choice = &topic->choices[c];
+        if (!choice->stored && choice->miss == WF_MISS_NONE && can_measure(choice))
+            choice->miss = misses[c];
+    }
+    wf_free(profile->allocator, misses, topic->choice_count, sizeof *misses);
+    wf_free(profile->allocator, (void *)tactics, topic->choice_count, sizeof *tactics);
+    return status;
+}
+
+void wf_profile_misses(const wf_profile_t *profile, uint64_t *out_counts)
+{
+    memset(out_counts, 0, WF_MISS_COUNT * sizeof *out_counts);
+    for (size_t t = 0; t < profile->topics.count; t++) {
+        const wf_topic_t *topic = &profile->topics.items[t];
+        for (size_t c = 0; c < topic->choice_count; c++) {
+            const wf_topic_choice_t *choice = &topic->choices[c];
+            if (choice->miss != WF_MISS_NONE && !choice->dominated)
+                out_counts[choice->miss]++;
+        }
     }
 }
 
@@ -313,7 +366,8 @@ static wf_status_t new_topic(wf_profile_t *profile, const wf_space_problem_t *en
     }
     WF_TRY(load_rows(profile, topic, database));
     choose_anchor(topic);
-    drop_other_anchors(profile, topic);
+    judge_rows(profile, topic);
+    WF_TRY(explain_misses(profile, topic, database));
     WF_TRY(refresh_topic(profile, topic));
     const char *text = entry->problem->text;
     return wf_map_set(&profile->index, text, strlen(text), profile->topics.count - 1);
@@ -583,7 +637,7 @@ static wf_status_t learn_column(wf_profile_t *profile, const lesson_t *lesson, s
         return WF_OK;
     for (size_t i = 0; i < count; i++)
         WF_TRY(wf_vec_push(profile->allocator, &choice->log_ratios, &lesson->ratios[i]));
-    profile->measured += !choice->measured && !choice->stored;
+    profile->measured += !choice->measured && (!choice->stored || choice->again);
     choice->measured = true;
     *row = (wf_timing_t){.anchor_ns = lesson->anchor_ns,
                          .min_ns = min_ns,

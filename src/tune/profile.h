@@ -20,7 +20,9 @@ typedef struct wf_topic_choice {
     double estimate_ns;
     bool view;              /* nothing to launch */
     bool dominated;         /* the space says so; not measured */
-    bool stored;            /* the database had it: not measured again */
+    bool stored;            /* the database had it: not measured again .. */
+    bool again;             /* .. except when it is old, or was measured beside others and now is quiet */
+    wf_miss_t miss;         /* why it was not stored, or is measured again */
     bool measured;          /* in this session */
     bool kept;              /* it misbehaves, but nothing else does some node: used, not measured */
     const char *quarantine; /* NULL, or why it must not be used */
@@ -55,6 +57,7 @@ typedef struct wf_profile {
     wf_map_t scale_index;      /* source and root operator -> scales */
     WF_VEC(wf_times_t) scales; /* logs of cost / estimate of what was measured */
     double route_ns;           /* the best route of all parts, at present costs */
+    bool quiet;                /* nobody else uses the machine: contended rows may be measured again */
     uint64_t reused;           /* choices that the database knew */
     uint64_t measured;         /* choices measured in this session */
 } wf_profile_t;
@@ -86,6 +89,8 @@ wf_status_t wf_profile_quarantine(wf_profile_t *profile, wf_topic_t *topic, size
                                   const char *reason) WF_MUST_USE;
 /* Takes the quarantine back: the choice is used where nothing else can be, and never measured. */
 wf_status_t wf_profile_keep(wf_profile_t *profile, wf_topic_t *topic, size_t choice) WF_MUST_USE;
+/* Reasons of lookups that missed, over all choices that could be measured: out_counts[WF_MISS_COUNT]. */
+void wf_profile_misses(const wf_profile_t *profile, uint64_t *out_counts);
 /* True when the cost of the choice was measured, now or earlier. */
 bool wf_topic_knows(const wf_topic_t *topic, const wf_topic_choice_t *choice);
 /* The topic of a problem of a space; NULL when there is none. Valid until the next sync. */

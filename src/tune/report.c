@@ -29,6 +29,24 @@ static wf_status_t take_text(wf_tuner_t *tuner, const json_t *report)
     return WF_OK;
 }
 
+/* Lookups that missed, by reason, and rows that could not be. */
+static wf_status_t add_misses(wf_tuner_t *tuner, json_t *report)
+{
+    uint64_t counts[WF_MISS_COUNT];
+    json_t *timings = json_object_get(report, "timings"), *misses = json_object();
+    wf_profile_misses(&tuner->profile, counts);
+    int failed = misses == NULL;
+    for (int i = 1; failed == 0 && i < WF_MISS_COUNT; i++) {
+        if (counts[i] > 0)
+            failed |=
+                json_object_set_new(misses, wf_miss_name((wf_miss_t)i), json_integer((json_int_t)counts[i]));
+    }
+    failed |= json_object_set_new(timings, "misses", misses);
+    uint64_t skipped = tuner->database != NULL ? tuner->database->skipped : 0;
+    failed |= json_object_set_new(timings, "skipped", json_integer((json_int_t)skipped));
+    return failed == 0 ? WF_OK : wf_status_out_of_memory();
+}
+
 wf_status_t wf_tuner_report(wf_tuner_t *tuner)
 {
     const wf_comparison_t *c = &tuner->comparison;
@@ -47,15 +65,18 @@ wf_status_t wf_tuner_report(wf_tuner_t *tuner)
         times_json(c->candidate_ns, c->candidate_low_ns, c->candidate_high_ns), "ratio", number(c->ratio),
         "ratio_lo95", number(c->low), "ratio_hi95", number(c->high), "blocks", (json_int_t)c->block_count,
         "budget_s", tuner->budget_s, "elapsed_s", wf_tuner_elapsed_s(tuner));
+    wf_status_t status = add_misses(tuner, report);
     json_t *rest = json_pack(
         "{s:O? s:O? s:O? s:O? s:{s:o s:o} s:f s:s? s:s? s:s?}", "stages", tuner->stages, "quarantined",
         tuner->quarantined, "accuracy", tuner->accuracy, "notes", tuner->notes, "noise", "ratio",
         number(tuner->aa_ratio), "sd", number(tuner->aa_sd), "waited_s",
         tuner->worker != NULL ? wf_worker_waited_s(tuner->worker) : 0.0, "engine",
         tuner->options->output_path, "record", tuner->record_path, "timing_cache", tuner->database_path);
-    wf_status_t status = report != NULL && rest != NULL && json_object_update(report, rest) == 0
-                             ? take_text(tuner, report)
-                             : wf_status_out_of_memory();
+    if (status == WF_OK) {
+        status = report != NULL && rest != NULL && json_object_update(report, rest) == 0
+                     ? take_text(tuner, report)
+                     : wf_status_out_of_memory();
+    }
     json_decref(rest);
     json_decref(report);
     return status;

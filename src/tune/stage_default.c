@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "device/neighbours.h"
 #include "tune/tuner_internal.h"
 
 /* Reference outputs of further inputs may take this share of what is left. */
@@ -17,9 +18,19 @@ wf_status_t wf_stage_plan(wf_tuner_t *tuner)
 {
     wf_route_t *routes = NULL;
     wf_tuner_stage(tuner, "plan");
+    tuner->profile.quiet = wf_machine_quiet("");
     WF_TRY(wf_profile_sync(&tuner->profile, tuner->job, tuner->database));
     wf_profile_apply(&tuner->profile, tuner->job, true);
-    WF_TRY(wf_job_solve(tuner->job, &routes));
+    wf_status_t solved = wf_job_solve(tuner->job, &routes);
+    if (wf_status_code(solved) == WF_CODE_INTERNAL && tuner->database != NULL) {
+        wf_status_free(solved);
+        solved =
+            wf_status_hinted(WF_ERROR(CACHE_INVALID, "without the tactics that are banned in the timing "
+                                                     "database nothing is left that does the model's work"),
+                             "'wayfinder cache unban' takes a ban back, 'cache gc quarantine' forgets "
+                             "tactics that were put aside");
+    }
+    WF_TRY(solved);
     WF_TRY(wf_candidate_set(&tuner->fallback, tuner->job, routes));
     const wf_text_t *lock = &tuner->fallback.lock;
     wf_hash_text(wf_hash_bytes(lock->data, lock->length), tuner->base);

@@ -40,7 +40,7 @@ typedef struct plan {
 static bool wants(const wf_topic_t *topic, size_t c)
 {
     const wf_topic_choice_t *choice = &topic->choices[c];
-    return choice->worth_ns > 0 && !choice->stored && choice->quarantine == NULL;
+    return choice->worth_ns > 0 && (!choice->stored || choice->again) && choice->quarantine == NULL;
 }
 
 /* The anchor and the choices of a topic that are worth most. */
@@ -389,7 +389,9 @@ wf_status_t wf_stage_cached(wf_tuner_t *tuner)
     }
     const wf_topic_t *topic = &tuner->profile.topics.items[plan.topic];
     size_t c = plan.choices[plan.count > 1 ? 1 : 0];
-    return wf_status_hinted(WF_ERROR(CACHE_MISS, "the timing database has no time of %s for %s",
-                                     topic->choices[c].tactic, topic->problem->text),
+    const wf_topic_choice_t *choice = &topic->choices[c];
+    return wf_status_hinted(WF_ERROR(CACHE_MISS, "the timing database has no time of %s for %s%s%s",
+                                     choice->tactic, topic->problem->text,
+                                     choice->miss != WF_MISS_NONE ? ": " : "", wf_miss_text(choice->miss)),
                             "%s", hint);
 }

@@ -6,8 +6,9 @@
 int cli_verb_cache(const cli_options_t *options)
 {
     if (options->argument_count < 1 || options->argument_count > 2) {
-        return cli_fail_with(options, WF_CODE_USAGE, "wayfinder cache ls",
-                             "cache takes a verb: ls, show, export, import, verify, gc or du");
+        return cli_fail_with(
+            options, WF_CODE_USAGE, "wayfinder cache ls",
+            "cache takes a verb: ls, show, export, import, merge, pin, unpin, ban, unban, verify, gc or du");
     }
     char *text = NULL;
     size_t bytes = 0;

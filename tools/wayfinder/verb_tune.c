@@ -135,6 +135,16 @@ static void print_summary(const char *path, const json_t *report)
     (void)printf("\n  timings  %.0f measured, %.0f reused from the database\n  time     %.1f s of %.0f s\n",
                  number(report, "timings", "measured"), number(report, "timings", "reused"),
                  number(report, NULL, "elapsed_s"), number(report, NULL, "budget_s"));
+    const char *reason;
+    json_t *count;
+    const char *separator = "  missing  ";
+    json_object_foreach(json_object_get(json_object_get(report, "timings"), "misses"), reason, count)
+    {
+        (void)printf("%s%lld %s", separator, (long long)json_integer_value(count), reason);
+        separator = ", ";
+    }
+    if (separator[0] == ',')
+        (void)printf("\n");
     size_t index;
     json_t *row;
     json_array_foreach(json_object_get(report, "quarantined"), index, row)
