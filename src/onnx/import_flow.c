@@ -8,7 +8,8 @@
 #include "graph/match.h"
 #include "onnx/import.h"
 
-#define FIX_HINT "fix the value of the input that decides it, or export the part that is wanted"
+#define FIX_HINT \
+    "fix the value of the input that decides it (--value NAME=NUMBER), or export the part that is wanted"
 
 /* ---- Bodies ---- */
 

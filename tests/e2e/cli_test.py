@@ -75,6 +75,8 @@ def bad_input(tmp, engine):
     open(other, "w").write("do not lose this")
     refused("biuld", MODEL, code=2, word="build", name="WF-0201")
     refused("build", MODEL, "--ouput", "x", code=2, word="--output", name="WF-0201")
+    refused("build", MODEL, "--value", "imge=1", code=2, word="no such input", name="WF-0201")
+    refused("build", MODEL, "--value", "image=1,x", code=2, word="element 1 of 64", name="WF-0201")
     refused("build", MODEL, "-k", "fuse.atention=off", code=2, word="fuse.attention", name="WF-0201")
     refused("build", MODEL, "--shape", "imge=1x1x8x8", code=2, word="image", name="WF-0201")
     refused("tune", MODEL, "--budget", "soon", code=2, word="duration", name="WF-0201")

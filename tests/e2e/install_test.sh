@@ -32,6 +32,7 @@ done
 
 if [[ -x $prefix/bin/wayfinder ]]; then
     "$prefix/bin/wayfinder" --version
+    grep -q "wayfinder" "$(find "$prefix" -name wayfinder-tune.1)"
 fi
 
 cmake -P "$WF_TEST_BUILD_DIR/uninstall.cmake" >/dev/null

@@ -261,6 +261,23 @@ def check_error_pages():
     return len(numbers)
 
 
+def check_verb_pages():
+    """One page per verb, with its exit codes, and no other; help and generate speak for themselves."""
+    verbs = set(re.findall(r"^X\([A-Z]+, ([a-z]+),", read("tools/wayfinder/verbs.def"), re.M)) - {"help", "generate"}
+    pages = {name[:-3] for name in os.listdir(os.path.join(ROOT, "docs/verbs"))}
+    for page in sorted(verbs - pages):
+        find(f"docs/verbs/{page}.md", 0, "is missing")
+    for page in sorted(pages - verbs):
+        find(f"docs/verbs/{page}.md", 0, "has no row in tools/wayfinder/verbs.def")
+    for page in sorted(pages & verbs):
+        text = read(f"docs/verbs/{page}.md")
+        if not text.startswith(f"# {page}\n"):
+            find(f"docs/verbs/{page}.md", 1, f'does not begin with "# {page}"')
+        if "| exit | meaning |" not in text:
+            find(f"docs/verbs/{page}.md", 0, "has no table of exit codes")
+    return len(verbs)
+
+
 def check_paths():
     """No path of somebody's machine in a file that is shipped."""
     listed = subprocess.run(["git", "-C", ROOT, "ls-files", "-co", "--exclude-standard"], capture_output=True, text=True)

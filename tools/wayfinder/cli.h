@@ -91,10 +91,16 @@ typedef struct cli_build {
     size_t *counts;
     wf_setting_t *settings;
     char *texts;
+    wf_tensor_t *values; /* of --value */
+    size_t value_count;
 } cli_build_t;
 /* 0, or an exit code after the error was told. */
 int cli_build_make(const cli_options_t *options, cli_build_t *out_build);
 void cli_build_free(cli_build_t *build);
+/* Adds what --value fixes for this model, in every specialisation. 0, or an exit code after the error was
+ * told. */
+int cli_build_fix_values(const cli_options_t *options, const wf_model_t *model,
+                         cli_build_t *build); /* fixed_values.c */
 /* True when the file starts like an engine. */
 bool cli_is_engine(const char *path);
 /* An engine from an engine file, or from a model built on the fly. */

@@ -200,6 +200,9 @@ void cli_build_free(cli_build_t *build)
     }
     free(build->specs);
     free(build->counts);
+    for (size_t i = 0; i < build->value_count; i++)
+        wf_tensor_free(&build->values[i], wf_allocator_system());
+    free(build->values);
     free(build->settings);
     free(build->texts);
 }

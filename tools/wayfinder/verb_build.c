@@ -43,10 +43,13 @@ static int build_model(const cli_options_t *options, cli_build_t *build, const c
     }
     build->options.lock = lock;
     wf_status_t status = wf_model_open(options->arguments[0], wf_allocator_system(), &model);
-    if (wf_status_code(status) == WF_CODE_OK)
+    int code = wf_status_code(status) == WF_CODE_OK ? cli_build_fix_values(options, model, build) : 0;
+    if (wf_status_code(status) == WF_CODE_OK && code == 0)
         status = wf_build(model, &build->options, &result);
     wf_model_close(model);
     free(lock);
+    if (code != 0)
+        return code;
     cli_progress_done();
     if (wf_status_code(status) != WF_CODE_OK)
         return cli_fail(options, status);

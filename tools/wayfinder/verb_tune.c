@@ -185,15 +185,19 @@ static int tune_model(const cli_options_t *options, cli_build_t *build, const ch
                               .seed = options->seed.value,
                               .event = on_event,
                               .event_self = live};
-    tune.build.progress = NULL;
     if (tune.budget_s == 0 && options->effort.given)
         tune.budget_s = effort_s[options->effort.value];
     wf_status_t status = wf_model_open(options->arguments[0], wf_allocator_system(), &model);
-    if (wf_status_code(status) == WF_CODE_OK)
+    int code = wf_status_code(status) == WF_CODE_OK ? cli_build_fix_values(options, model, build) : 0;
+    tune.build = build->options;
+    tune.build.progress = NULL;
+    if (wf_status_code(status) == WF_CODE_OK && code == 0)
         status = wf_tune(model, &tune, &result);
     wf_model_close(model);
     clear_line(live);
-    int code = wf_status_exit_code(status);
+    if (code != 0)
+        return code;
+    code = wf_status_exit_code(status);
     json_t *report = result.report_json != NULL ? json_loads(result.report_json, 0, NULL) : NULL;
     bool written = code == 0 || code == 3 || code == 130;
     if (written && report != NULL && options->lock != NULL && access(path, F_OK) == 0) {
