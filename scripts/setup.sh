@@ -1,16 +1,18 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Installs what building and testing need, from Debian packages only. Says what it will install first; does nothing, and
-# needs no root, when all is there.
+# Installs what building and testing need: Debian packages, and nothing else unless asked. Says what it will install
+# first; does nothing, and needs no root, when all is there.
 #
-#   scripts/setup.sh [--fuzz] [--check]
+#   scripts/setup.sh [--fuzz] [--tests] [--check]
 #
 #   --fuzz    clang too, for the fuzz preset
+#   --tests   ONNX's operator tests too, from its Python package, into build/ (scripts/operator_tests.sh)
 #   --check   only tell what is missing; exit 1 when something is
 set -euo pipefail
+cd "$(dirname "$0")/.."
 
 # Package, and how to tell that it is there without asking the package manager: "command:NAME", "pkg-config:NAME",
-# "library:NAME" (for the loader).
+# "library:NAME" (for the loader), "python:MODULE".
 required=(
     "gcc                command:gcc"
     "g++                command:g++"
@@ -28,16 +30,19 @@ required=(
 optional=(
     "libdnnl2           library:libdnnl.so.2"
     "clang-format-14    command:clang-format-14"
+    "python3-venv       python:ensurepip"
 )
 fuzz=("clang             command:clang")
 
 check_only=false
+with_tests=false
 for argument in "$@"; do
     case "$argument" in
     --fuzz) required+=("${fuzz[@]}") ;;
+    --tests) with_tests=true ;;
     --check) check_only=true ;;
     *)
-        echo "usage: scripts/setup.sh [--fuzz] [--check]" >&2
+        echo "usage: scripts/setup.sh [--fuzz] [--tests] [--check]" >&2
         exit 2
         ;;
     esac
@@ -48,8 +53,16 @@ is_there() {
     case "$kind" in
     command) command -v "$name" >/dev/null ;;
     pkg-config) command -v pkg-config >/dev/null && pkg-config --exists "$name" ;;
+    python) command -v python3 >/dev/null && python3 -c "import $name" 2>/dev/null ;;
     library) PATH="$PATH:/usr/sbin:/sbin" ldconfig -p 2>/dev/null | grep -q "^[[:space:]]*$name " ;;
     esac
+}
+
+# Tests that need what is not there skip by name, so nothing fails here.
+make_tests() {
+    if $with_tests && ! scripts/operator_tests.sh; then
+        echo "setup: ONNX's operator tests are not to be had, going on without them" >&2
+    fi
 }
 
 missing_of() {
@@ -65,6 +78,7 @@ mapfile -t wished < <(missing_of "${optional[@]}")
 
 if [[ ${#missing[@]} -eq 0 && ${#wished[@]} -eq 0 ]]; then
     echo "setup: everything is there"
+    $check_only || make_tests
     exit 0
 fi
 echo "setup: missing: ${missing[*]:-nothing}; optional: ${wished[*]:-nothing}"
@@ -77,6 +91,7 @@ as_root=()
 if [[ $(id -u) -ne 0 ]]; then
     if ! command -v sudo >/dev/null; then
         if [[ ${#missing[@]} -eq 0 ]]; then
+            make_tests
             exit 0
         fi
         echo "setup: neither root nor sudo; ask an administrator to run: apt-get install ${missing[*]}" >&2
@@ -86,6 +101,7 @@ if [[ $(id -u) -ne 0 ]]; then
 fi
 if ! command -v apt-get >/dev/null; then
     if [[ ${#missing[@]} -eq 0 ]]; then
+        make_tests
         exit 0
     fi
     echo "setup: no apt-get here; install the equivalents of: ${missing[*]}" >&2
@@ -105,3 +121,4 @@ for package in "${wished[@]}"; do
     echo "setup: installing $package (optional)"
     apt_install "$package" || echo "setup: $package is not to be had, going on without it" >&2
 done
+make_tests

@@ -24,7 +24,11 @@ quick | full | sanitize) ;;
 esac
 jobs=${JOBS:-$(nproc)}
 
-scripts/setup.sh
+if [[ $tier == quick ]]; then
+    scripts/setup.sh
+else
+    scripts/setup.sh --tests
+fi
 
 passed=0
 failed=0

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Write the ONNX operator test cases of the installed `onnx` package (pip install onnx==1.23.2) as folders.
+"""Write the ONNX operator test cases of the installed `onnx` package (requirements.txt) as folders.
 
-  dump.py OUT [--no-expanded]
+  dump_operator_tests.py OUT [--no-expanded]
 
 OUT/NAME/model.onnx, OUT/NAME/test_data_set_K/{input,output}_I.pb, OUT/NAME/case.json {rtol, atol, domains, ops}
 Tensors are TensorProto, sequences SequenceProto, optionals OptionalProto (the type is in the model's input or output).

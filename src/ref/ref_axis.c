@@ -229,13 +229,40 @@ wf_status_t wf_ref_cum_sum(const wf_ref_call_t *call)
     for (int64_t at = 0, size;           \
          size = WF_MIN((lines)->split.axis - at, WF_LANE_BLOCK), at < (lines)->split.axis; at += size)
 
+/* What ONNX's function body of the operator names is a tensor of the operator's type. Of 16-bit types that
+ * rounding shows in the result, so it is done; wider types keep more than asked. */
+static void round_named(wf_dtype_t dtype, int64_t count, wf_lane_t *lanes)
+{
+    uint16_t kept[WF_LANE_BLOCK];
+    if (wf_dtype_bits(dtype) == 16) {
+        wf_lanes_store(dtype, kept, 0, 1, (size_t)count, lanes);
+        wf_lanes_load(dtype, kept, 0, 1, (size_t)count, lanes);
+    }
+}
+
+/* x - max and, of the same, exp(x - max). */
+static void softmax_block(const lines_t *lines, int64_t first, int64_t size, double top, wf_lane_t *shifted,
+                          wf_lane_t *powers)
+{
+    wf_dtype_t dtype = lines->in->type.dtype;
+    wf_lanes_load(dtype, lines->in->data, first, lines->split.inner, (size_t)size, shifted);
+    for (int64_t k = 0; k < size; k++) {
+        shifted[k].f -= top;
+    }
+    round_named(dtype, size, shifted);
+    for (int64_t k = 0; k < size; k++) {
+        powers[k].f = exp(shifted[k].f);
+    }
+    round_named(dtype, size, powers);
+}
+
 static void softmax_line(const lines_t *lines, int64_t start)
 {
     wf_dtype_t dtype = lines->in->type.dtype;
     int64_t inner = lines->split.inner, top_at = 0;
     wf_op_t op = lines->call->op;
-    wf_lane_t lanes[WF_LANE_BLOCK];
-    double top = -INFINITY, sum = 0;
+    wf_lane_t lanes[WF_LANE_BLOCK], powers[WF_LANE_BLOCK], total = {.f = 0}, log_total;
+    double top = -INFINITY;
     EACH_LINE_BLOCK(lines, at, size)
     {
         wf_lanes_load(dtype, lines->in->data, start + at * inner, inner, (size_t)size, lanes);
@@ -248,19 +275,29 @@ static void softmax_line(const lines_t *lines, int64_t start)
     }
     EACH_LINE_BLOCK(lines, at, size)
     {
-        wf_lanes_load(dtype, lines->in->data, start + at * inner, inner, (size_t)size, lanes);
-        for (int64_t k = 0; op != WF_OP_HARDMAX && k < size; k++) {
-            sum += exp(lanes[k].f - top);
+        if (op == WF_OP_HARDMAX) {
+            break;
+        }
+        softmax_block(lines, start + at * inner, size, top, lanes, powers);
+        for (int64_t k = 0; k < size; k++) {
+            total.f += powers[k].f;
         }
     }
-    double log_sum = log(sum);
+    /* A sum of more than 65504 is no f16: it stays as it is, where the function body would give zeros. */
+    wf_lane_t rounded = total;
+    round_named(dtype, 1, &rounded);
+    total = isinf(rounded.f) ? total : rounded;
+    log_total.f = log(total.f);
+    round_named(dtype, 1, &log_total);
     EACH_LINE_BLOCK(lines, at, size)
     {
-        wf_lanes_load(dtype, lines->in->data, start + at * inner, inner, (size_t)size, lanes);
+        if (op != WF_OP_HARDMAX) {
+            softmax_block(lines, start + at * inner, size, top, lanes, powers);
+        }
         for (int64_t k = 0; k < size; k++) {
             lanes[k].f = op == WF_OP_HARDMAX       ? (at + k == top_at ? 1.0 : 0.0)
-                         : op == WF_OP_LOG_SOFTMAX ? lanes[k].f - top - log_sum
-                                                   : exp(lanes[k].f - top) / sum;
+                         : op == WF_OP_LOG_SOFTMAX ? lanes[k].f - log_total.f
+                                                   : powers[k].f / total.f;
         }
         wf_lanes_store(dtype, lines->out->data, start + at * inner, inner, (size_t)size, lanes);
     }

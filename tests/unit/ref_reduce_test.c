@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reductions, lines along an axis, normalisations and pools of the reference, worked out by hand from the
  * operator texts. */
+#include <stdlib.h>
+
 #include "base/compiler.h"
 #include "support/cmocka_all.h"
 #include "support/ref_case.h"
@@ -79,6 +81,34 @@ static void along_an_axis(void **state)
     wf_ref_cases_run(cases, WF_COUNT_OF(cases));
 }
 
+/* Softmax of equal values of a 16-bit type is 1 over the sum, which itself is a value of that type. */
+static uint16_t softmax_of_zeros(wf_dtype_t dtype, int64_t count)
+{
+    wf_arena_t arena;
+    wf_tensor_t x = {.type = {.dtype = dtype, .rank = 1, .dims = {count}}}, y = {.data = &arena};
+    wf_arena_init(&arena, wf_allocator_system());
+    wf_attrs_t attrs = wf_ref_case_attrs(WF_OP_SOFTMAX, "", &arena);
+    x.data = calloc((size_t)count, sizeof(uint16_t));
+    assert_non_null(x.data);
+    wf_assert_ok(wf_ref_case_call(WF_OP_SOFTMAX, &attrs, 1, &x, 1, &y, WF_REF_PLAIN));
+    uint16_t first = ((const uint16_t *)y.data)[0];
+    for (int64_t i = 1; i < count; i++) {
+        assert_int_equal(((const uint16_t *)y.data)[i], first);
+    }
+    free(x.data);
+    wf_ref_case_free(1, &y);
+    wf_arena_deinit(&arena);
+    return first;
+}
+
+static void softmax_rounds_as_its_function_body(void **state)
+{
+    (void)state;
+    assert_int_equal(softmax_of_zeros(WF_DTYPE_BF16, 257), 0x3b80);   /* the sum 257 becomes 256 */
+    assert_int_equal(softmax_of_zeros(WF_DTYPE_F16, 2051), 0x0ffc);   /* 2051 becomes 2052 */
+    assert_int_equal(softmax_of_zeros(WF_DTYPE_F16, 131072), 0x0080); /* a sum beyond f16 is not infinite */
+}
+
 static void normalisations(void **state)
 {
     (void)state;
@@ -148,6 +178,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(reductions),
         cmocka_unit_test(along_an_axis),
+        cmocka_unit_test(softmax_rounds_as_its_function_body),
         cmocka_unit_test(normalisations),
         cmocka_unit_test(pools),
     };
