@@ -532,6 +532,9 @@ static bool run_block(bench_t *bench, wf_rng_t *rng, double slow_ns, wf_measure_
         if (status != WF_OK) {
             entry_fail(entry, status);
             *time_ns = NAN;
+        } else {
+            /* Whoever was interrupted while warming up is not slow. */
+            entry->launch_ns = fmin(entry->launch_ns, *time_ns);
         }
     }
     result->canary_ns[block] = fmax(before_ns, wf_canary_run(&bench->meter->parallel));
