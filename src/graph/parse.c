@@ -181,6 +181,18 @@ static wf_status_t take_int(parser_t *self, int64_t *out)
     return advance(self);
 }
 
+static wf_status_t take_unsigned(parser_t *self, uint64_t *out)
+{
+    const char *word = wf_text_cstr(&self->word);
+    char *end = NULL;
+    errno = 0;
+    *out = strtoull(word, &end, 10);
+    if (self->kind != TOKEN_WORD || end == word || *end != '\0' || errno != 0 || word[0] == '-') {
+        return FAIL(self, "unsigned integer expected");
+    }
+    return advance(self);
+}
+
 static wf_status_t take_double(parser_t *self, double *out)
 {
     const char *word = wf_text_cstr(&self->word);
@@ -230,6 +242,12 @@ static wf_status_t take_elem(parser_t *self, const wf_tensor_t *tensor, int64_t 
     if (tensor->type.dtype == WF_DTYPE_I64) {
         int64_t exact = 0;
         WF_TRY(take_int(self, &exact));
+        memcpy((char *)tensor->data + index * 8, &exact, sizeof exact);
+        return WF_OK;
+    }
+    if (tensor->type.dtype == WF_DTYPE_U64) {
+        uint64_t exact = 0;
+        WF_TRY(take_unsigned(self, &exact));
         memcpy((char *)tensor->data + index * 8, &exact, sizeof exact);
         return WF_OK;
     }

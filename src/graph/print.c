@@ -9,6 +9,7 @@
 #include "base/compiler.h"
 #include "graph/constant.h"
 #include "graph/internal.h"
+#include "ref/kernel.h"
 
 enum { MAX_PRINTED_ELEMS = 64 };
 
@@ -104,7 +105,11 @@ static bool print_elem(wf_text_t *text, const wf_tensor_t *tensor, int64_t index
     if (!wf_constant_get(tensor, index, &value)) {
         return false;
     }
-    print_double(text, value, dtype != WF_DTYPE_F64);
+    if (wf_lane_class(dtype) == WF_LANE_F) {
+        print_double(text, value, dtype != WF_DTYPE_F64);
+    } else {
+        wf_text_printf(text, "%.0f", value);
+    }
     return true;
 }
 

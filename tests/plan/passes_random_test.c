@@ -498,6 +498,8 @@ static void check_results(const char *test, wf_dtype_t dtype, int graphs, double
             free(text);
         }
         wf_test_same_results(before, after, seed, tolerance);
+        wf_test_text_round_trip(before);
+        wf_test_text_round_trip(after);
         wf_graph_destroy(before);
         wf_graph_destroy(after);
     }

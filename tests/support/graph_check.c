@@ -38,6 +38,96 @@ char *wf_test_graph_text(const wf_graph_t *graph)
     return result;
 }
 
+enum { HASH_CHARS = 32 };
+
+/* The "#hash" of a constant or tensor attribute at `at`, which follows "f32[2,3]" or "f32[2,3] = "; its
+ * elements. */
+static bool hash_at(const char *text, const char *at, int64_t *out_elems)
+{
+    if (*at != '#' || at - text < 5 || strspn(at + 1, "0123456789abcdef") < HASH_CHARS) {
+        return false;
+    }
+    const char *p = strncmp(at - 3, " = ", 3) == 0 ? at - 4 : at - 1;
+    if (*p != ']') {
+        return false;
+    }
+    while (p > text && *p != '[') {
+        p--;
+    }
+    *out_elems = 1;
+    for (char *end = NULL; p[1] != ']' && *p != ']'; p = end) {
+        *out_elems *= strtoll(p + 1, &end, 10);
+    }
+    return true;
+}
+
+/* The text with every hash replaced: by as many zeros, or by nothing. */
+static char *without_hashes(const char *from, bool zeros)
+{
+    wf_text_t text;
+    int64_t elems = 0;
+    wf_text_init(&text, wf_allocator_system(), SIZE_MAX / 2);
+    for (const char *p = from; *p != '\0'; p++) {
+        if (!hash_at(from, p, &elems)) {
+            wf_text_append(&text, p, 1);
+            continue;
+        }
+        for (int64_t i = 0; zeros && i < elems; i++) {
+            wf_text_puts(&text, i == 0 ? "{0" : ",0");
+        }
+        wf_text_puts(&text, zeros ? "}" : "#");
+        p += HASH_CHARS;
+    }
+    wf_assert_ok(wf_text_take_status(&text));
+    char *result = strdup(wf_text_cstr(&text));
+    assert_non_null(result);
+    wf_text_deinit(&text);
+    return result;
+}
+
+static void print_to(const wf_graph_t *graph, wf_text_t *out_text)
+{
+    wf_text_init(out_text, wf_allocator_system(), SIZE_MAX / 2);
+    wf_assert_ok(wf_graph_print(graph, out_text));
+}
+
+/* The first lines that differ, for people. */
+static void assert_same_text(const char *a, const char *b)
+{
+    size_t line = 1, start = 0;
+    for (size_t i = 0; a[i] == b[i]; i++) {
+        if (a[i] == '\0') {
+            return;
+        }
+        if (a[i] == '\n') {
+            line++;
+            start = i + 1;
+        }
+    }
+    fail_msg("line %zu is '%.*s', after reading back '%.*s'", line, (int)strcspn(a + start, "\n"), a + start,
+             (int)strcspn(b + start, "\n"), b + start);
+}
+
+void wf_test_text_round_trip(const wf_graph_t *graph)
+{
+    wf_text_t printed, again;
+    wf_graph_t *copy = NULL;
+    print_to(graph, &printed);
+    char *text = without_hashes(wf_text_cstr(&printed), true);
+    wf_assert_ok(wf_graph_parse(text, strlen(text), wf_allocator_system(), &copy));
+    wf_assert_ok(wf_graph_verify(copy));
+    print_to(copy, &again);
+    char *want = without_hashes(wf_text_cstr(&printed), false);
+    char *got = without_hashes(wf_text_cstr(&again), false);
+    assert_same_text(want, got);
+    free(text);
+    free(want);
+    free(got);
+    wf_text_deinit(&printed);
+    wf_text_deinit(&again);
+    wf_graph_destroy(copy);
+}
+
 static wf_tensor_t *random_inputs(const wf_graph_t *graph, uint64_t seed)
 {
     wf_random_t random = {seed};

@@ -11,6 +11,10 @@
 wf_graph_t *wf_test_graph(const char *text);
 /* The graph's text without comments, allocated with malloc. */
 char *wf_test_graph_text(const wf_graph_t *graph);
+/* Fails the test unless what is printed reads back as a graph that prints the same, types of values in
+ * comments included. Constants that are printed by their hash are read back as zeros, and compared by their
+ * types. */
+void wf_test_text_round_trip(const wf_graph_t *graph);
 /* Runs both graphs through the interpreter on the same random inputs and fails the test when an output is not
  * there, has another type or name, or differs by more than `tolerance` times the largest magnitude of that
  * output (at least 1). Integers must be equal; NaN equals NaN. */

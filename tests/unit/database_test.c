@@ -444,7 +444,7 @@ static void eight_writers_lose_nothing(void **state)
     wf_assert_ok(wf_folder_make(folder));
     wf_temp_file_write(f->folder, "cache/timings.db", "not a database, but long enough to be looked at");
     for (int i = 0; i < WRITERS; i++) {
-        char number[8];
+        char number[16];
         (void)snprintf(number, sizeof number, "%d", i);
         char *argv[] = {"database_test", "write", f->path, number, NULL};
         wf_assert_ok(wf_process_start("/proc/self/exe", argv, &processes[i]));

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* canonical_form: one spelling of what can be written in several ways, without changing a bit of any result:
  * axes counted from the front, permutations and reduced axes written out, slices clamped, constants as second
- * operands without leading dims of 1, x - c as x + (-c), x^2 as x * x, Max and Min with a scalar as Clip,
- * Clip from 0 upwards as Relu, means over the whole image as GlobalAveragePool. Everything after it looks for
- * one form. */
+ * operands without leading dims of 1, x - c as x + (-c), x / 2^n as x * 2^-n, x^2 as x * x, Max and Min with
+ * a scalar as Clip, Clip from 0 upwards as Relu, means over the whole image as GlobalAveragePool. Everything
+ * after it looks for one form. */
 #include <math.h>
 #include <string.h>
 
@@ -233,27 +233,60 @@ static wf_status_t constant_second(wf_graph_t *graph, wf_node_id id, bool *out_c
     return constant_trimmed(graph, id, out_changed);
 }
 
-/* x - c = x + (-c) to the last bit. */
-static wf_status_t subtraction_of_constant(wf_graph_t *graph, wf_node_id id, bool *out_changed)
+static double negative(double value)
 {
-    wf_tensor_t constant, negated;
+    return -value;
+}
+
+/* 1 / value where that is exact and neither is near the ends of the range of any float type; else NaN. */
+static double exact_inverse(double value)
+{
+    int exponent;
+    return fabs(frexp(value, &exponent)) == 0.5 && exponent > -14 && exponent < 15 ? 1.0 / value
+                                                                                   : (double)NAN;
+}
+
+/* Makes `id` another operator of its first input and a constant of `convert`ed elements; nothing where one of
+ * them becomes NaN. Floats only. */
+static wf_status_t change_constant(wf_graph_t *graph, wf_node_id id, wf_op_t op, double (*convert)(double),
+                                   bool *out_changed)
+{
+    wf_tensor_t constant, converted;
     const wf_node_t *node = wf_graph_node(graph, id);
     wf_value_id inputs[2] = {node->inputs[0], WF_NO_VALUE};
     if (!wf_graph_constant(graph, node->inputs[1], &constant) || is_constant(graph, inputs[0]) ||
         wf_match_tolerance(constant.type.dtype) == 0.0) {
         return WF_OK;
     }
-    WF_TRY(wf_emit_constant(graph, wf_graph_value(graph, node->inputs[1])->name, &constant.type, &negated,
-                            &inputs[1]));
     int64_t elems = wf_type_elems(&constant.type);
+    double value = 0.0;
     for (int64_t i = 0; i < elems; i++) {
-        double value = 0.0;
-        (void)wf_constant_get(&constant, i, &value);
-        (void)wf_constant_set(&negated, i, -value);
+        if (!wf_constant_get(&constant, i, &value) || (!isnan(value) && isnan(convert(value)))) {
+            return WF_OK;
+        }
     }
-    wf_node_spec_t spec = {.op = WF_OP_ADD, .inputs = inputs, .input_count = 2};
+    WF_TRY(wf_emit_constant(graph, wf_graph_value(graph, node->inputs[1])->name, &constant.type, &converted,
+                            &inputs[1]));
+    for (int64_t i = 0; i < elems; i++) {
+        (void)wf_constant_get(&constant, i, &value);
+        (void)wf_constant_set(&converted, i, convert(value));
+    }
+    wf_node_spec_t spec = {.op = op, .inputs = inputs, .input_count = 2};
     *out_changed = true;
-    WF_TRY(wf_graph_change_node(graph, id, &spec));
+    return wf_graph_change_node(graph, id, &spec);
+}
+
+/* x - c = x + (-c) to the last bit. */
+static wf_status_t subtraction_of_constant(wf_graph_t *graph, wf_node_id id, bool *out_changed)
+{
+    WF_TRY(change_constant(graph, id, WF_OP_ADD, negative, out_changed));
+    return constant_trimmed(graph, id, out_changed);
+}
+
+/* x / c = x * (1 / c) to the last bit only for powers of two. */
+static wf_status_t division_by_constant(wf_graph_t *graph, wf_node_id id, bool *out_changed)
+{
+    WF_TRY(change_constant(graph, id, WF_OP_MUL, exact_inverse, out_changed));
     return constant_trimmed(graph, id, out_changed);
 }
 
@@ -394,7 +427,7 @@ static const struct {
     {WF_OP_ADD, constant_second},
     {WF_OP_MUL, constant_second},
     {WF_OP_SUB, subtraction_of_constant},
-    {WF_OP_DIV, constant_trimmed},
+    {WF_OP_DIV, division_by_constant},
     {WF_OP_POW, square},
     {WF_OP_MAX, limit},
     {WF_OP_MIN, limit},
