@@ -40,13 +40,18 @@ typedef struct wf_build_options {
     size_t spec_count;
     const wf_setting_t *settings;
     size_t setting_count;
-    const char *lock; /* text of a lock to rebuild from; NULL: choose */
+    const char *lock; /* text of a lock to rebuild from; NULL: choose. Settings, threads and fit are the
+                       * lock's, shapes too where spec_count is 0 */
     bool skip_check;  /* do not compare with the reference (the caller does) */
     uint64_t check_seed;
     wf_allocator_t allocator; /* resize NULL: the system's */
     wf_log_t log;
     void *progress_self;
     wf_progress_fn *progress; /* NULL: none */
+    /* Which machines may load the engine: "exact" (the same CPU, caches, cores and quota), "family" (the same
+     * CPU model) or "portable" (every machine that has its tactics). NULL: portable, or what the lock says.
+     */
+    const char *fit;
 } wf_build_options_t;
 
 /* The bytes of an engine and what was found while making it. Free with wf_build_result_free. */

@@ -65,6 +65,7 @@ typedef struct wf_engine_facts {
     uint64_t file_bytes;
     const char *fingerprint;
     const char *lock;
+    const char *fit; /* "exact", "family" or "portable": which machines may load it */
     char content_hash[33];
 } wf_engine_facts_t;
 WF_API wf_engine_facts_t wf_engine_facts(const wf_engine_t *engine);

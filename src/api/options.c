@@ -75,15 +75,102 @@ static wf_status_t import_all(const wf_model_t *model, const wf_build_options_t 
     return WF_OK;
 }
 
+/* ---- shapes of a lock ---- */
+
+/* "NAME DTYPE 1x3x8" -> a shape. False when it cannot be read. */
+static bool parse_input(const char *line, size_t length, char *name, int64_t *dims, size_t *out_rank)
+{
+    size_t blank = length;
+    while (blank > 0 && line[blank - 1] != ' ')
+        blank--;
+    size_t at = blank, name_end = blank > 0 ? blank - 1 : 0;
+    while (name_end > 0 && line[name_end - 1] != ' ')
+        name_end--;
+    *out_rank = 0;
+    if (name_end < 2)
+        return false;
+    memcpy(name, line, name_end - 1);
+    name[name_end - 1] = '\0';
+    if (length - at == 6 && memcmp(line + at, "scalar", 6) == 0)
+        return true;
+    for (; at < length; at++) {
+        int64_t dim = 0;
+        size_t start = at;
+        for (; at < length && line[at] >= '0' && line[at] <= '9' && dim <= INT32_MAX; at++)
+            dim = 10 * dim + (line[at] - '0');
+        if (at == start || *out_rank == WF_MAX_RANK || (at < length && line[at] != 'x'))
+            return false;
+        dims[(*out_rank)++] = dim;
+    }
+    return *out_rank > 0 && line[length - 1] != 'x';
+}
+
+static wf_status_t shapes_of_part(wf_lock_piece_t part, wf_arena_t *arena, const wf_shape_t **out_shapes,
+                                  size_t *out_count)
+{
+    static const char title[] = "input ";
+    size_t count = 0, title_bytes = sizeof title - 1;
+    const char *end = part.data + part.length, *line, *stop;
+    for (line = part.data; line < end; line = stop + 1, count++) {
+        stop = memchr(line, '\n', (size_t)(end - line));
+        if (stop == NULL || (size_t)(stop - line) < title_bytes || memcmp(line, title, title_bytes) != 0)
+            break;
+    }
+    wf_shape_t *shapes = NULL;
+    WF_TRY(wf_arena_alloc(arena, count, sizeof *shapes, &shapes));
+    line = part.data;
+    for (size_t i = 0; i < count; i++) {
+        size_t length = strcspn(line, "\n");
+        char *name = NULL;
+        int64_t *dims = NULL;
+        WF_TRY(wf_arena_alloc(arena, length, 1, &name));
+        WF_TRY(wf_arena_alloc(arena, WF_MAX_RANK, sizeof *dims, &dims));
+        if (!parse_input(line + title_bytes, length - title_bytes, name, dims, &shapes[i].rank))
+            return WF_ERROR(LOCK_MISMATCH, "the lock's line '%.*s' cannot be read", (int)WF_MIN(length, 100u),
+                            line);
+        shapes[i].input = name;
+        shapes[i].dims = dims;
+        line += length + 1;
+    }
+    *out_shapes = shapes;
+    *out_count = count;
+    return WF_OK;
+}
+
+/* A lock says for which shapes it is: who gives none means those. */
+static wf_status_t shapes_of_lock(wf_build_options_t *options, wf_arena_t *arena)
+{
+    size_t count = 0;
+    while (wf_lock_part(options->lock, count).data != NULL)
+        count++;
+    const wf_shape_t **shapes = NULL;
+    size_t *counts = NULL;
+    WF_TRY(wf_arena_alloc(arena, count, sizeof *shapes, &shapes));
+    WF_TRY(wf_arena_alloc(arena, count, sizeof *counts, &counts));
+    for (size_t i = 0; i < count; i++)
+        WF_TRY(shapes_of_part(wf_lock_part(options->lock, i), arena, &shapes[i], &counts[i]));
+    options->shapes = shapes;
+    options->shape_counts = counts;
+    options->spec_count = count;
+    return WF_OK;
+}
+
 wf_status_t wf_api_job(const wf_model_t *model, const wf_build_options_t *options, wf_job_t **out_job)
 {
     *out_job = NULL;
     imports_t imports = {0};
     char hash_text[33];
     WF_TRY(wf_model_hash(model, hash_text));
+    if (options->lock != NULL)
+        WF_TRY(wf_lock_check_field(options->lock, "model", hash_text));
     wf_arena_t arena;
     wf_arena_init(&arena, options->allocator);
-    wf_status_t status = import_all(model, options, &arena, &imports);
+    wf_build_options_t with_shapes = *options;
+    wf_status_t status = WF_OK;
+    if (options->lock != NULL && options->spec_count == 0)
+        status = shapes_of_lock(&with_shapes, &arena);
+    if (status == WF_OK)
+        status = import_all(model, &with_shapes, &arena, &imports);
     if (status == WF_OK) {
         wf_job_source_t source = {imports.references, imports.graphs, imports.fixed, imports.count,
                                   hash_text};

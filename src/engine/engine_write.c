@@ -237,14 +237,15 @@ static wf_status_t make_file(writer_t *w, uint8_t **out_bytes, size_t *out_lengt
     }
     memcpy(bytes + sizeof(wf_engine_header_t), table, sizeof table);
     wf_hash_t content = wf_hash_bytes(bytes + sizeof(wf_engine_header_t), end - sizeof(wf_engine_header_t));
-    wf_hash_t machine = wf_hash_bytes(fingerprint, strlen(fingerprint));
+    wf_hash_t machine = wf_fit_hash(w->source->fit, fingerprint, strlen(fingerprint));
     wf_engine_header_t header = {.major = WF_ENGINE_MAJOR,
                                  .minor = WF_ENGINE_MINOR,
                                  .header_bytes = sizeof header,
                                  .section_count = WF_COUNT_OF(sections),
                                  .file_bytes = end,
                                  .content_hash = {content.low, content.high},
-                                 .fingerprint_hash = {machine.low, machine.high}};
+                                 .machine_hash = {machine.low, machine.high},
+                                 .fit = (uint32_t)w->source->fit};
     memcpy(header.magic, WF_ENGINE_MAGIC, sizeof header.magic);
     memcpy(bytes, &header, sizeof header);
     *out_bytes = bytes;

@@ -4,6 +4,7 @@
 #ifndef WF_ENGINE_ENGINE_WRITE_H
 #define WF_ENGINE_ENGINE_WRITE_H
 
+#include "device/fit.h"
 #include "route/space.h"
 
 /* One specialisation: a graph, its space and the chosen route. Input ports keep the model's order. */
@@ -21,7 +22,8 @@ typedef struct wf_engine_source {
     uint32_t thread_count;
     bool memory_reuse, concat_inplace;
     const char *fingerprint; /* text */
-    const char *lock;        /* text, verbatim */
+    wf_fit_t fit;
+    const char *lock; /* text, verbatim */
 } wf_engine_source_t;
 
 /* Makes the bytes of the engine (64-byte aligned block from `allocator`, freed with wf_free_aligned(..,

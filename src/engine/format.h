@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 #define WF_ENGINE_MAGIC "WFENGINE"
-#define WF_ENGINE_MAJOR 1u
+#define WF_ENGINE_MAJOR 2u
 #define WF_ENGINE_MINOR 0u
 #define WF_ENGINE_ALIGN 64u
 
@@ -22,8 +22,10 @@ typedef struct wf_engine_header {
     uint32_t header_bytes; /* sizeof this struct */
     uint32_t section_count;
     uint64_t file_bytes;
-    uint64_t content_hash[2];     /* XXH3-128 of all bytes after the header */
-    uint64_t fingerprint_hash[2]; /* XXH3-128 of the fingerprint section */
+    uint64_t content_hash[2]; /* XXH3-128 of all bytes after the header */
+    uint64_t machine_hash[2]; /* of the fingerprint, as the fit compares it (device/fit.h) */
+    uint32_t fit;             /* wf_fit_t: 0 portable, 1 family, 2 exact */
+    uint32_t reserved;        /* 0 */
 } wf_engine_header_t;
 
 enum { WF_SECTION_REQUIRED = 1 };

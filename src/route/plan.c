@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Plan text: a route with stable names, and back. */
 #include <stdlib.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/compiler.h"
@@ -277,6 +278,37 @@ static uint32_t field_choice(const reader_t *reader, uint32_t problem)
     return WF_NO_CHOICE;
 }
 
+/* Why the tactic in the field does not do the problem here: its source, its revision, or a ban. */
+static wf_status_t missing_tactic(const reader_t *reader, uint32_t problem)
+{
+    const wf_space_problem_t *entry = &reader->space->problems.items[problem];
+    const char *tactic = wf_text_cstr(&reader->field);
+    size_t source_bytes = strcspn(tactic, "/"), kernel_bytes = strcspn(tactic, "@");
+    bool source_there = false;
+    char what[2 * WF_TACTIC_ID_MAX + 100];
+    for (size_t i = 0; i < wf_backends_count(reader->space->backends); i++) {
+        void *self;
+        const char *name = wf_backends_source(reader->space->backends, i, &self)->name;
+        source_there |= strlen(name) == source_bytes && memcmp(name, tactic, source_bytes) == 0;
+    }
+    (void)snprintf(what, sizeof what, "the tactic %.*s is not available", WF_TACTIC_ID_MAX, tactic);
+    if (!source_there) {
+        (void)snprintf(what, sizeof what,
+                       "the source '%.*s' is not available (its library is missing, or it is switched off)",
+                       (int)WF_MIN(source_bytes, (size_t)60), tactic);
+    }
+    for (size_t i = 0; i < entry->choices.count; i++) {
+        const wf_choice_t *choice = &entry->choices.items[i];
+        if (strcmp(choice->tactic_id, tactic) == 0) {
+            (void)snprintf(what, sizeof what, "the tactic %s is banned", choice->tactic_id);
+        } else if (strcspn(choice->tactic_id, "@") == kernel_bytes &&
+                   memcmp(choice->tactic_id, tactic, kernel_bytes) == 0) {
+            (void)snprintf(what, sizeof what, "the tactic has another revision here, %s", choice->tactic_id);
+        }
+    }
+    return misfit(reader, what);
+}
+
 static uint32_t find_group(const wf_space_t *space, const wf_node_id *nodes, uint32_t count)
 {
     wf_node_id last = nodes[count - 1];
@@ -334,7 +366,7 @@ static wf_status_t read_item(reader_t *reader)
     wf_text_puts(&reader->field, tactic);
     wf_route_item_t item = {.group = group, .choice = field_choice(reader, problem)};
     if (item.choice == WF_NO_CHOICE) {
-        return misfit(reader, "the tactic is not available");
+        return missing_tactic(reader, problem);
     }
     if (reader->item_of[last] != 0) {
         return misfit(reader, "the node is there twice");
@@ -370,8 +402,11 @@ static wf_status_t read_conversion(reader_t *reader)
         return misfit(reader, "a tactic is expected after the hash");
     }
     uint32_t choice = field_choice(reader, problem);
-    if (choice == WF_NO_CHOICE || reader->at != reader->end) {
-        return misfit(reader, "the tactic is not available");
+    if (choice == WF_NO_CHOICE) {
+        return missing_tactic(reader, problem);
+    }
+    if (reader->at != reader->end) {
+        return misfit(reader, "something follows");
     }
     pin_t pin = {.problem = problem, .choice = choice};
     return wf_vec_push(reader->space->allocator, &reader->pins, &pin);

@@ -7,6 +7,7 @@
 #include "base/compiler.h"
 #include "base/log.h"
 #include "device/device.h"
+#include "runtime/machine.h"
 
 /* ---- preparing steps ---- */
 
@@ -166,31 +167,34 @@ static wf_status_t prepare_all(wf_engine_t *engine)
 
 /* ---- opening ---- */
 
-/* Tactics decide whether an engine fits (their ids name the CPU tier); another fingerprint only means that
- * the choice was measured elsewhere. */
-static void note_machine(const wf_engine_t *engine, const wf_device_t *device,
-                         const wf_engine_options_t *options)
+/* Tactics decide whether a portable engine can be used (their ids name the CPU tier); another fingerprint
+ * only means that the choice was measured elsewhere. */
+static void note_machine(const wf_engine_t *engine, const char *here, const wf_engine_options_t *options)
 {
-    wf_text_t here;
-    wf_text_init(&here, engine->allocator, 4096);
-    wf_device_fingerprint(device, &here);
     const char *there = engine->image.fingerprint;
-    size_t common = WF_MIN(here.length, engine->image.fingerprint_bytes);
+    size_t common = WF_MIN(strlen(here), engine->image.fingerprint_bytes);
     if (!options->ignore_fingerprint && engine->image.fingerprint_bytes > 0 &&
-        memcmp(there, wf_text_cstr(&here), common) != 0) {
+        memcmp(there, here, common) != 0) {
         wf_log_line(&options->log, WF_LOG_WARN, "engine was made for another machine (%.*s); this one is %s",
-                    (int)engine->image.fingerprint_bytes, there, wf_text_cstr(&here));
+                    (int)engine->image.fingerprint_bytes, there, here);
     }
-    wf_status_ignore(wf_text_take_status(&here));
-    wf_text_deinit(&here);
 }
 
 static wf_status_t open_image(wf_engine_t *engine, const wf_engine_options_t *options)
 {
     const wf_image_t *image = &engine->image;
     wf_device_t device;
+    wf_text_t here;
     WF_TRY(wf_device_detect(options->isa, &device));
-    note_machine(engine, &device, options);
+    wf_text_init(&here, engine->allocator, 4096);
+    wf_device_fingerprint(&device, &here);
+    wf_status_t fits = wf_text_take_status(&here);
+    if (fits == WF_OK)
+        fits = wf_machine_check(image, wf_text_cstr(&here), options->ignore_fingerprint);
+    if (fits == WF_OK)
+        note_machine(engine, wf_text_cstr(&here), options);
+    wf_text_deinit(&here);
+    WF_TRY(fits);
     engine->thread_count = options->thread_count != 0 ? options->thread_count : image->specs[0].thread_count;
     wf_cpu_t cpu = wf_device_cpu(&device, engine->thread_count);
     WF_TRY(wf_backends_open(&cpu, NULL, engine->allocator, options->log, &engine->backends));
@@ -248,7 +252,9 @@ wf_status_t wf_engine_open(const char *path, const wf_engine_options_t *options,
     wf_engine_options_t known;
     wf_engine_t *engine = NULL;
     WF_TRY(engine_new(options, &known, &engine));
-    wf_status_t status = wf_mapping_open(path, &engine->mapping);
+    wf_status_t status = wf_machine_check_file(path, &known);
+    if (status == WF_OK)
+        status = wf_mapping_open(path, &engine->mapping);
     if (status != WF_OK) {
         wf_engine_close(engine);
         return status;
@@ -378,7 +384,8 @@ wf_engine_facts_t wf_engine_facts(const wf_engine_t *engine)
                                .packed_bytes = engine->packed_bytes,
                                .file_bytes = image->length,
                                .fingerprint = image->fingerprint,
-                               .lock = image->lock};
+                               .lock = image->lock,
+                               .fit = wf_machine_fit_name(image)};
     for (size_t i = 0; i < image->spec_count; i++)
         facts.arena_bytes = WF_MAX(facts.arena_bytes, image->specs[i].arena_bytes);
     wf_engine_header_t header;

@@ -15,12 +15,66 @@
 
 /* ---- making ---- */
 
+/* The settings of a lock: its plan is one of the space that they open. */
+static wf_status_t apply_lock_settings(wf_job_t *job, const char *lock)
+{
+    wf_lock_piece_t field = {NULL, 0};
+    while ((field = wf_lock_next_field(lock, "setting", field)).data != NULL) {
+        char name[80], value[40];
+        const char *blank = memchr(field.data, ' ', field.length);
+        size_t name_bytes = blank != NULL ? (size_t)(blank - field.data) : field.length;
+        size_t value_bytes = field.length - WF_MIN(name_bytes + 1, field.length);
+        wf_status_t status = WF_ERROR(USAGE, "it cannot be read");
+        if (blank != NULL && name_bytes < sizeof name && value_bytes < sizeof value) {
+            memcpy(name, field.data, name_bytes);
+            memcpy(value, blank + 1, value_bytes);
+            name[name_bytes] = value[value_bytes] = '\0';
+            wf_status_free(status);
+            status = wf_knobs_set(&job->knobs, name, value);
+        }
+        if (status != WF_OK) {
+            wf_status_t mismatch =
+                WF_ERROR(LOCK_MISMATCH, "the lock's setting '%.*s': %s",
+                         (int)WF_MIN(field.length, (size_t)80), field.data, wf_status_message(status));
+            wf_status_free(status);
+            return mismatch;
+        }
+    }
+    return WF_OK;
+}
+
+static wf_status_t find_fit(wf_job_t *job, const wf_build_options_t *options)
+{
+    const char *name = options->fit;
+    size_t length = name != NULL ? strlen(name) : 0;
+    job->fit = WF_FIT_PORTABLE;
+    if (options->lock != NULL) {
+        wf_lock_piece_t field = wf_lock_field(options->lock, "fit");
+        if (name != NULL && field.data != NULL &&
+            (field.length != length || memcmp(field.data, name, length) != 0)) {
+            return wf_status_hinted(WF_ERROR(LOCK_MISMATCH, "the lock has fit %.*s, not %s",
+                                             (int)WF_MIN(field.length, 20u), field.data, name),
+                                    "leave --fit away: the lock says it");
+        }
+        name = field.data;
+        length = field.length;
+    }
+    if (name != NULL && !wf_fit_from_name(name, length, &job->fit)) {
+        return wf_status_hinted(WF_ERROR(USAGE, "no fit '%.*s'", (int)WF_MIN(length, (size_t)40), name),
+                                "exact, family or portable");
+    }
+    return WF_OK;
+}
+
 static wf_status_t apply_settings(wf_job_t *job, const wf_build_options_t *options)
 {
+    WF_TRY(find_fit(job, options));
     wf_knobs_default(&job->knobs);
     for (size_t i = 0; i < options->setting_count; i++) {
         WF_TRY(wf_knobs_set(&job->knobs, options->settings[i].name, options->settings[i].value));
     }
+    if (options->lock != NULL)
+        WF_TRY(apply_lock_settings(job, options->lock));
     return WF_OK;
 }
 
@@ -227,8 +281,9 @@ static void print_inputs(wf_text_t *text, const wf_graph_t *graph)
 wf_status_t wf_job_lock(const wf_job_t *job, const wf_route_t *routes, const char *evidence,
                         wf_text_t *out_lock)
 {
-    wf_text_printf(out_lock, WF_LOCK_TITLE "\nversion %s\nmodel %s\nfingerprint %s\nthreads %u\n",
-                   WF_VERSION_TEXT, job->model_hash, job->fingerprint, job->cpu.thread_count);
+    wf_text_printf(out_lock, WF_LOCK_TITLE "\nversion %s\nmodel %s\nfingerprint %s\nthreads %u\nfit %s\n",
+                   WF_VERSION_TEXT, job->model_hash, job->fingerprint, job->cpu.thread_count,
+                   wf_fit_name(job->fit));
     wf_knobs_print(&job->knobs, "setting ", out_lock);
     for (size_t i = 0; i < job->part_count; i++) {
         wf_text_printf(out_lock, "[part %zu]\n", i);
@@ -237,16 +292,6 @@ wf_status_t wf_job_lock(const wf_job_t *job, const wf_route_t *routes, const cha
     }
     wf_text_puts(out_lock, evidence);
     return wf_text_take_status(out_lock);
-}
-
-static wf_status_t check_field(const char *lock, const char *key, const char *here)
-{
-    wf_lock_piece_t field = wf_lock_field(lock, key);
-    if (field.data != NULL && field.length == strlen(here) && memcmp(field.data, here, field.length) == 0)
-        return WF_OK;
-    return wf_status_hinted(WF_ERROR(LOCK_MISMATCH, "the lock has %s %.*s, here it is %s", key,
-                                     (int)field.length, field.data != NULL ? field.data : "", here),
-                            "tune again with --lock to make a lock for this %s", key);
 }
 
 static wf_status_t route_from_lock(wf_job_t *job, const char *lock, size_t index, wf_route_t *out_route)
@@ -276,8 +321,8 @@ wf_status_t wf_job_routes_from_lock(wf_job_t *job, const char *lock, wf_route_t 
 {
     *out_routes = NULL;
     WF_TRY(wf_lock_check_title(lock));
-    WF_TRY(check_field(lock, "version", WF_VERSION_TEXT));
-    WF_TRY(check_field(lock, "model", job->model_hash));
+    WF_TRY(wf_lock_check_field(lock, "version", WF_VERSION_TEXT));
+    WF_TRY(wf_lock_check_field(lock, "model", job->model_hash));
     if (wf_lock_part(lock, job->part_count).data != NULL) {
         return WF_ERROR(LOCK_MISMATCH, "the lock is for more than %zu sets of shapes", job->part_count);
     }
@@ -315,6 +360,7 @@ wf_status_t wf_job_engine(wf_job_t *job, const wf_route_t *routes, const char *l
                                  .memory_reuse = job->knobs.memory_reuse,
                                  .concat_inplace = job->knobs.concat_inplace,
                                  .fingerprint = fingerprint,
+                                 .fit = job->fit,
                                  .lock = lock};
     if (status == WF_OK)
         status = wf_engine_write(&source, job->allocator, out_bytes, out_length);

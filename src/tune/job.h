@@ -9,6 +9,7 @@
 
 #include "backend/registry.h"
 #include "device/device.h"
+#include "device/fit.h"
 #include "graph/graph.h"
 #include "route/space.h"
 #include "wayfinder/builder.h"
@@ -44,6 +45,7 @@ typedef struct wf_job {
     size_t part_count;
     char model_hash[33];
     const char *fingerprint;
+    wf_fit_t fit; /* which machines may load the engine */
     void *progress_self;
     wf_progress_fn *progress;
 } wf_job_t;

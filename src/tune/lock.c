@@ -28,16 +28,32 @@ wf_status_t wf_lock_check_title(const char *lock)
                             "make a lock with 'wayfinder tune MODEL --lock FILE'");
 }
 
-wf_lock_piece_t wf_lock_field(const char *lock, const char *key)
+wf_lock_piece_t wf_lock_next_field(const char *lock, const char *key, wf_lock_piece_t last)
 {
     size_t key_bytes = strlen(key);
-    for (const char *line = lock; *line != '\0' && *line != '['; line = next_line(line)) {
+    const char *line = last.data != NULL ? next_line(last.data) : lock;
+    for (; *line != '\0' && *line != '['; line = next_line(line)) {
         size_t length = line_length(line);
         if (length > key_bytes && memcmp(line, key, key_bytes) == 0 && line[key_bytes] == ' ') {
             return (wf_lock_piece_t){line + key_bytes + 1, length - key_bytes - 1};
         }
     }
     return (wf_lock_piece_t){NULL, 0};
+}
+
+wf_lock_piece_t wf_lock_field(const char *lock, const char *key)
+{
+    return wf_lock_next_field(lock, key, (wf_lock_piece_t){NULL, 0});
+}
+
+wf_status_t wf_lock_check_field(const char *lock, const char *key, const char *here)
+{
+    wf_lock_piece_t field = wf_lock_field(lock, key);
+    if (field.data != NULL && field.length == strlen(here) && memcmp(field.data, here, field.length) == 0)
+        return WF_OK;
+    return wf_status_hinted(WF_ERROR(LOCK_MISMATCH, "the lock has %s %.*s, here it is %s", key,
+                                     (int)field.length, field.data != NULL ? field.data : "", here),
+                            "tune again with --lock to make a lock for this %s", key);
 }
 
 wf_status_t wf_lock_threads(const char *lock, uint32_t *out_threads)

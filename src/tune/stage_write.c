@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Stage "write": the engine that was chosen, with its evidence, through the gate and onto the disk. */
+#include <string.h>
 #include <unistd.h>
 
 #include "tune/tuner_internal.h"
@@ -16,6 +17,18 @@ wf_status_t wf_tuner_write(wf_tuner_t *tuner, wf_candidate_t *candidate, const c
                           tuner->options->force);
 }
 
+/* The lock as the engine has it, so that a later recall writes the same bytes. */
+static wf_status_t keep_lock(wf_tuner_t *tuner, const wf_candidate_t *candidate, const wf_text_t *evidence)
+{
+    size_t length = candidate->lock.length + evidence->length;
+    char *text = NULL;
+    WF_TRY(wf_arena_alloc(&tuner->arena, length + 1, 1, &text));
+    memcpy(text, candidate->lock.data, candidate->lock.length);
+    memcpy(text + candidate->lock.length, evidence->data, evidence->length);
+    tuner->written_lock = text;
+    return WF_OK;
+}
+
 static wf_status_t write_with_evidence(wf_tuner_t *tuner, wf_candidate_t *candidate)
 {
     wf_text_t evidence;
@@ -23,6 +36,8 @@ static wf_status_t write_with_evidence(wf_tuner_t *tuner, wf_candidate_t *candid
     wf_status_t status = wf_tuner_evidence(tuner, candidate, &evidence);
     if (status == WF_OK)
         status = wf_tuner_write(tuner, candidate, wf_text_cstr(&evidence));
+    if (status == WF_OK)
+        status = keep_lock(tuner, candidate, &evidence);
     wf_text_deinit(&evidence);
     return status;
 }

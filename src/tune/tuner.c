@@ -316,7 +316,8 @@ static wf_status_t put_outcome(wf_tuner_t *tuner)
 {
     const wf_comparison_t *c = &tuner->comparison;
     const wf_candidate_t *final = tuner->adopted ? &tuner->finalists[tuner->winner] : &tuner->fallback;
-    wf_outcome_t outcome = {.lock = wf_text_cstr(&final->lock),
+    const char *lock = tuner->written_lock != NULL ? tuner->written_lock : wf_text_cstr(&final->lock);
+    wf_outcome_t outcome = {.lock = lock,
                             .ratio = c->ratio,
                             .ratio_low = c->low,
                             .ratio_high = c->high,

@@ -80,6 +80,7 @@ typedef struct wf_tuner {
     uint64_t loaded_generation;
 
     bool adopted, recalled;
+    const char *written_lock; /* of the engine on the disk, with evidence; NULL: not known */
     const char *verdict;
     wf_comparison_t comparison;
 } wf_tuner_t;

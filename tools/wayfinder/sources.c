@@ -174,6 +174,7 @@ int cli_build_make(const cli_options_t *options, cli_build_t *out_build)
     o->struct_bytes = sizeof *o;
     o->thread_count = (uint32_t)options->threads.value;
     o->isa = options->isa;
+    o->fit = options->fit;
     o->shapes = (const wf_shape_t *const *)out_build->specs;
     o->shape_counts = out_build->counts;
     o->settings = out_build->settings;
@@ -227,6 +228,8 @@ int cli_engine_open(const cli_options_t *options, const char *path, const wf_bui
     wf_engine_options_t engine_options = {.struct_bytes = sizeof engine_options,
                                           .thread_count = (uint32_t)options->threads.value,
                                           .isa = options->isa,
+                                          .ignore_fingerprint =
+                                              options->any_machine || options->verb == VERB_INSPECT,
                                           .allocator = wf_allocator_system(),
                                           .log = cli_log(options)};
     if (cli_is_engine(path))

@@ -153,21 +153,22 @@ static int inspect_engine(const cli_options_t *options, const char *path)
                                                          engine_ports(opened.engine, s, false), "steps",
                                                          (json_int_t)wf_engine_step_count(opened.engine, s)));
         }
-        code = cli_print_json(json_pack("{s:s s:s s:i s:I s:I s:I s:I s:s s:o}", "kind", "engine",
+        code = cli_print_json(json_pack("{s:s s:s s:i s:I s:I s:I s:s s:I s:s s:o}", "kind", "engine",
                                         "content_hash", facts.content_hash, "threads",
                                         (int)facts.thread_count, "arena_bytes", (json_int_t)facts.arena_bytes,
                                         "constant_bytes", (json_int_t)facts.constant_bytes, "packed_bytes",
-                                        (json_int_t)facts.packed_bytes, "file_bytes",
+                                        (json_int_t)facts.packed_bytes, "fit", facts.fit, "file_bytes",
                                         (json_int_t)facts.file_bytes, "fingerprint", facts.fingerprint,
                                         "specialisations", specs),
                               0);
     } else {
         char a[40], c[40], f[40];
-        (void)printf("engine     %s, %u threads\nmachine    %s\nfile       %s, constants %s, arena %s\n",
-                     facts.content_hash, facts.thread_count, facts.fingerprint,
-                     cli_bytes_text((double)facts.file_bytes, f, sizeof f),
-                     cli_bytes_text((double)facts.constant_bytes, c, sizeof c),
-                     cli_bytes_text((double)facts.arena_bytes, a, sizeof a));
+        (void)printf(
+            "engine     %s, %u threads\nmachine    %s (fit %s)\nfile       %s, constants %s, arena %s\n",
+            facts.content_hash, facts.thread_count, facts.fingerprint, facts.fit,
+            cli_bytes_text((double)facts.file_bytes, f, sizeof f),
+            cli_bytes_text((double)facts.constant_bytes, c, sizeof c),
+            cli_bytes_text((double)facts.arena_bytes, a, sizeof a));
         for (size_t s = 0; s < wf_engine_spec_count(opened.engine); s++) {
             (void)printf("shapes %zu   %zu steps\n", s, wf_engine_step_count(opened.engine, s));
             for (int side = 0; side < 2; side++) {

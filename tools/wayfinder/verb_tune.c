@@ -225,6 +225,56 @@ static int tune_model(const cli_options_t *options, cli_build_t *build, const ch
     return code;
 }
 
+/* The engine that the lock gives is what is at `path`; a file that is not there is no difference. */
+static int compare_engine(const cli_options_t *options, const char *path, const wf_build_result_t *built)
+{
+    char *bytes = NULL;
+    size_t length = 0;
+    cli_error_t error = {0};
+    if (access(path, F_OK) != 0)
+        return 0;
+    if (!cli_read_file(path, SIZE_MAX / 2, &bytes, &length, &error))
+        return cli_fail_with(options, error.code, error.hint, "%s", error.message);
+    bool same = length == built->engine_bytes && memcmp(bytes, built->engine, length) == 0;
+    free(bytes);
+    return same ? 0
+                : cli_fail_with(options, WF_CODE_LOCK_MISMATCH,
+                                "'wayfinder build MODEL --lock FILE' writes the engine of the lock",
+                                "%s is not the engine that the lock %s gives", path, options->locked);
+}
+
+/* --locked: nothing is measured and nothing written. */
+static int check_locked(const cli_options_t *options, cli_build_t *build, const char *path)
+{
+    wf_model_t *model = NULL;
+    wf_build_result_t result = {0};
+    char *lock = NULL;
+    size_t lock_bytes = 0;
+    cli_error_t error = {0};
+    if (!cli_read_file(options->locked, (size_t)1 << 30, &lock, &lock_bytes, &error))
+        return cli_fail_with(options, error.code, error.hint, "%s", error.message);
+    build->options.lock = lock;
+    wf_status_t status = wf_model_open(options->arguments[0], wf_allocator_system(), &model);
+    if (wf_status_code(status) == WF_CODE_OK)
+        status = wf_build(model, &build->options, &result);
+    wf_model_close(model);
+    free(lock);
+    cli_progress_done();
+    int code = cli_fail(options, status);
+    if (code == 0 && options->output != NULL)
+        code = compare_engine(options, path, &result);
+    if (code == 0 && options->json) {
+        json_t *report = json_loads(result.report_json, 0, NULL);
+        (void)json_object_set_new(report, "lock", json_string(options->locked));
+        (void)json_object_set_new(report, "holds", json_true());
+        code = cli_print_json(report, 0);
+    } else if (code == 0) {
+        (void)printf("%s holds: the model, its shapes and every tactic are as it says\n", options->locked);
+    }
+    wf_build_result_free(&result);
+    return code;
+}
+
 int cli_verb_tune(const cli_options_t *options)
 {
     if (options->argument_count != 1)
@@ -236,6 +286,10 @@ int cli_verb_tune(const cli_options_t *options)
     if (options->lock != NULL && access(options->lock, F_OK) == 0 && !options->force) {
         return cli_fail_with(options, WF_CODE_FILE_EXISTS, "give --force to replace it, or another name",
                              "the lock %s exists", options->lock);
+    }
+    if (options->lock != NULL && options->locked != NULL) {
+        return cli_fail_with(options, WF_CODE_USAGE, "--lock writes a lock, --locked checks one",
+                             "--lock and --locked together");
     }
     cli_build_t build;
     char path[4096];
@@ -250,7 +304,8 @@ int cli_verb_tune(const cli_options_t *options)
     }
     code = cli_build_make(options, &build);
     if (code == 0)
-        code = tune_model(options, &build, path, &live);
+        code = options->locked != NULL ? check_locked(options, &build, path)
+                                       : tune_model(options, &build, path, &live);
     cli_build_free(&build);
     if (live.events != NULL && fclose(live.events) != 0 && code == 0)
         code = 10;
