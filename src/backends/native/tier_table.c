@@ -32,6 +32,7 @@ const wf_native_tier_t wf_native_tiers[] = {
         .attention = wf_attention_f32_##t,       \
         .resize_nearest = wf_resize_nearest_##t, \
         .resize = wf_resize_f32_##t,             \
+        .quantize = wf_quantize_##t,             \
     },
     WF_KERNEL_TIERS(X)
 #undef X

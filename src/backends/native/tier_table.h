@@ -10,6 +10,7 @@
 #include "backends/native/kernels/layout.h"
 #include "backends/native/kernels/norm.h"
 #include "backends/native/kernels/pool.h"
+#include "backends/native/kernels/quantize.h"
 #include "backends/native/kernels/reduce.h"
 
 #include "backends/native/kernels/resize.h"
@@ -35,6 +36,7 @@ typedef struct wf_native_tier {
     wf_attention_f32_fn *attention;
     wf_resize_nearest_fn *resize_nearest;
     wf_resize_f32_fn *resize;
+    wf_quantize_fn *quantize;
 } wf_native_tier_t;
 
 /* From scalar upwards. */
