@@ -30,10 +30,22 @@ void wf_pool_destroy(wf_pool_t *pool);
 wf_parallel_t wf_pool_parallel(wf_pool_t *pool);
 /* A wf_parallel_t of one thread that runs items inline. */
 wf_parallel_t wf_parallel_inline(void);
-/* Between a begin and an end, idle workers spin instead of sleeping (a context begins before its first step).
+/* Between a begin and an end, idle workers spin instead of sleeping (a context begins before its first step),
+ * and the threads of libgomp are in the floating-point state of the caller of begin, also in regions that a
+ * library opens.
  */
 void wf_pool_begin(wf_pool_t *pool);
 void wf_pool_end(wf_pool_t *pool);
+
+/* Ends the threads that libgomp keeps spinning for the calling thread (5 ms after a region); they are made
+ * anew by the next region, in about 50 us. For a caller that is about to time something on another pool.
+ * Nothing to do, and free, for our own pool. */
+void wf_pool_rest(wf_pool_t *pool);
+/* False in builds without libgomp and under ThreadSanitizer. */
+bool wf_pool_has_openmp(void);
+/* The address of GOMP_parallel that regions call, to see whether a library below has the same pool; NULL
+ * without. */
+void *wf_pool_openmp_entry(void);
 
 /* Ties worker i to the i-th CPU that the process may use, or unties all. Never done unless asked: a busy
  * process on one core then holds up every region. The calling thread is left alone. False when the system or

@@ -3,6 +3,7 @@
 
 #include <assert.h>
 #include <stdatomic.h>
+#include <string.h>
 
 #include "base/compiler.h"
 #include "base/parallel.h"
@@ -23,6 +24,8 @@
  * oneDNN, which is what this back end exists to avoid. */
 extern void GOMP_parallel(void (*fn)(void *), void *data, unsigned thread_count, unsigned flags);
 extern int omp_get_thread_num(void);
+extern int omp_pause_resource_all(int kind);
+#define WF_OMP_PAUSE_SOFT 1 /* omp_pause_soft, OpenMP 5.0 */
 
 typedef struct wf_openmp_region {
     _Alignas(WF_CACHE_LINE_BYTES) atomic_size_t next;
@@ -59,6 +62,53 @@ void wf_openmp_run(uint32_t thread_count, size_t item_count, wf_item_fn *fn, voi
     GOMP_parallel(wf_openmp_member, &region, thread_count, 0);
 }
 
+typedef struct wf_openmp_states {
+    uint32_t *states; /* one a thread */
+    uint32_t wanted;
+    bool restores;
+} wf_openmp_states_t;
+
+static void wf_openmp_state_member(void *data)
+{
+    const wf_openmp_states_t *region = data;
+    uint32_t thread = (uint32_t)omp_get_thread_num();
+    if (thread == 0) {
+        return; /* the caller looks after its own */
+    }
+    if (!region->restores) {
+        region->states[thread] = wf_fpu_state();
+    }
+    wf_fpu_restore(region->restores ? region->states[thread] : region->wanted);
+}
+
+void wf_openmp_state_set(uint32_t thread_count, uint32_t *states)
+{
+    wf_openmp_states_t region = {.states = states, .wanted = wf_fpu_state()};
+    for (uint32_t i = 0; i < thread_count; i++) {
+        states[i] = region.wanted; /* of threads that the system did not give */
+    }
+    GOMP_parallel(wf_openmp_state_member, &region, thread_count, 0);
+}
+
+void wf_openmp_state_restore(uint32_t thread_count, uint32_t *states)
+{
+    wf_openmp_states_t region = {.states = states, .restores = true};
+    GOMP_parallel(wf_openmp_state_member, &region, thread_count, 0);
+}
+
+void wf_openmp_rest(void)
+{
+    (void)omp_pause_resource_all(WF_OMP_PAUSE_SOFT);
+}
+
+void *wf_pool_openmp_entry(void)
+{
+    void (*entry)(void (*)(void *), void *, unsigned, unsigned) = GOMP_parallel;
+    void *address;
+    memcpy(&address, &entry, sizeof address);
+    return address;
+}
+
 #else
 
 bool wf_openmp_available(void)
@@ -72,4 +122,28 @@ void wf_openmp_run(uint32_t thread_count, size_t item_count, wf_item_fn *fn, voi
     assert(false && "asked for a back end that is not there");
 }
 
+void wf_openmp_state_set(uint32_t thread_count, uint32_t *states)
+{
+    (void)thread_count, (void)states;
+}
+
+void wf_openmp_state_restore(uint32_t thread_count, uint32_t *states)
+{
+    (void)thread_count, (void)states;
+}
+
+void wf_openmp_rest(void)
+{
+}
+
+void *wf_pool_openmp_entry(void)
+{
+    return NULL;
+}
+
 #endif
+
+bool wf_pool_has_openmp(void)
+{
+    return wf_openmp_available();
+}

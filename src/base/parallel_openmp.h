@@ -14,5 +14,11 @@ bool wf_openmp_available(void);
 /* Runs fn for every item on at most thread_count threads of libgomp's pool, in the caller's floating-point
  * state. */
 void wf_openmp_run(uint32_t thread_count, size_t item_count, wf_item_fn *fn, void *arg);
+/* Puts the caller's floating-point state into every thread of the team, for regions that a library runs on
+ * it; `states` (thread_count entries) keeps what they had. The second call gives that back. */
+void wf_openmp_state_set(uint32_t thread_count, uint32_t *states);
+void wf_openmp_state_restore(uint32_t thread_count, uint32_t *states);
+/* Ends the team's idle threads. */
+void wf_openmp_rest(void);
 
 #endif

@@ -60,6 +60,7 @@ struct wf_pool {
     bool openmp;
     bool crowded;              /* fewer CPUs than threads: spinning only keeps the others from running */
     wf_pool_worker_t *workers; /* thread_count - 1 */
+    uint32_t *openmp_states;   /* floating-point states that the threads of libgomp had, thread_count */
 
     _Alignas(WF_CACHE_LINE_BYTES) _Atomic uint32_t gate;
     _Alignas(WF_CACHE_LINE_BYTES) _Atomic uint32_t sleeping_count;
@@ -251,6 +252,10 @@ static void wf_pool_run(void *self, size_t item_count, wf_item_fn *fn, void *arg
 
 void wf_pool_begin(wf_pool_t *pool)
 {
+    /* Regions of a library on libgomp's threads know nothing of the state that ours carry. */
+    if (pool->openmp_states != NULL && atomic_fetch_add(&pool->window_count, 1) == 0) {
+        wf_openmp_state_set(pool->thread_count, pool->openmp_states);
+    }
     if (pool->started_count > 0) {
         atomic_fetch_add(&pool->window_count, 1);
         atomic_fetch_add(&pool->gate, WF_GATE_REGION); /* who is about to sleep looks again */
@@ -260,8 +265,18 @@ void wf_pool_begin(wf_pool_t *pool)
 
 void wf_pool_end(wf_pool_t *pool)
 {
+    if (pool->openmp_states != NULL && atomic_fetch_sub(&pool->window_count, 1) == 1) {
+        wf_openmp_state_restore(pool->thread_count, pool->openmp_states);
+    }
     if (pool->started_count > 0) {
         atomic_fetch_sub(&pool->window_count, 1);
+    }
+}
+
+void wf_pool_rest(wf_pool_t *pool)
+{
+    if (pool->openmp && pool->thread_count > 1) {
+        wf_openmp_rest();
     }
 }
 
@@ -326,12 +341,14 @@ wf_status_t wf_pool_create(uint32_t thread_count, bool openmp, wf_allocator_t al
     pool->thread_count = thread_count;
     pool->openmp = openmp && wf_openmp_available();
     pool->crowded = cpu_count != 0 && cpu_count < thread_count;
-    if (thread_count == 1 || pool->openmp) {
+    if (thread_count == 1) {
         *out_pool = pool;
         return WF_OK;
     }
-    wf_status_t status = wf_alloc(allocator, thread_count - 1, sizeof *pool->workers, &pool->workers);
-    if (status == WF_OK) {
+    wf_status_t status =
+        pool->openmp ? wf_alloc(allocator, thread_count, sizeof *pool->openmp_states, &pool->openmp_states)
+                     : wf_alloc(allocator, thread_count - 1, sizeof *pool->workers, &pool->workers);
+    if (status == WF_OK && !pool->openmp) {
         status = wf_pool_start_workers(pool);
     }
     if (status != WF_OK) {
@@ -354,6 +371,7 @@ void wf_pool_destroy(wf_pool_t *pool)
         pthread_join(pool->workers[i].thread, NULL);
     }
     wf_free(pool->allocator, pool->workers, pool->thread_count - 1, sizeof *pool->workers);
+    wf_free(pool->allocator, pool->openmp_states, pool->thread_count, sizeof *pool->openmp_states);
     wf_free_aligned(pool->allocator, pool, 1, sizeof *pool, WF_CACHE_LINE_BYTES);
 }
 

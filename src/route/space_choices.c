@@ -202,7 +202,15 @@ static void number_signatures(wf_space_problem_t *entry)
     }
 }
 
-/* Per signature the cheapest estimate stays, and the next few that measuring may prove better. */
+/* Tactics of one source: what stands before the slash. */
+static bool same_source(const wf_choice_t *a, const wf_choice_t *b)
+{
+    size_t length = strcspn(a->tactic_id, "/");
+    return strncmp(a->tactic_id, b->tactic_id, length + 1) == 0;
+}
+
+/* Per signature and source the cheapest estimate stays, and the next few that measuring may prove better:
+ * many variants of one source do not crowd out the few of another. */
 static void mark_dominated(wf_space_problem_t *entry)
 {
     for (size_t i = 0; i < entry->choices.count; i++) {
@@ -213,8 +221,8 @@ static void mark_dominated(wf_space_problem_t *entry)
             if (other->signature != choice->signature || k == i) {
                 continue;
             }
-            cheaper += other->estimate_ns < choice->estimate_ns ||
-                       (other->estimate_ns == choice->estimate_ns && k < i);
+            cheaper += same_source(other, choice) && (other->estimate_ns < choice->estimate_ns ||
+                                                      (other->estimate_ns == choice->estimate_ns && k < i));
             if (other->estimate_ns * KEEP_FACTOR < choice->estimate_ns) {
                 choice->dominated = true;
             }

@@ -144,6 +144,11 @@ void wf_context_destroy(wf_context_t *context)
     wf_free(context->allocator, context, 1, sizeof *context);
 }
 
+void wf_context_rest(wf_context_t *context)
+{
+    wf_pool_rest(context->pool);
+}
+
 static wf_status_t check_fixed_inputs(const wf_context_t *context, const void *const *inputs)
 {
     const wf_image_t *image = &context->engine->image;

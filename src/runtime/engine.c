@@ -50,8 +50,19 @@ static wf_status_t check_step(const wf_engine_t *engine, const wf_prepared_t *pr
     const wf_engine_binding_t *binds = &engine->image.binds[step->first_bind];
     const wf_tactic_needs_t *needs = &prepared->needs;
     if (step->operand_count != problem->operand_count || step->output_count != problem->output_count ||
-        step->workspace_bytes < needs->workspace_bytes || needs->is_view) {
+        needs->is_view) {
         return damaged_step(engine, prepared);
+    }
+    if (step->workspace_bytes < needs->workspace_bytes) {
+        if (prepared->source->version == NULL)
+            return damaged_step(engine, prepared);
+        /* Another version of a library may want more. */
+        return wf_status_hinted(WF_ERROR(TACTIC_MISSING,
+                                         "a tactic of %s needs %zu bytes of workspace here, %zu when the "
+                                         "engine was built",
+                                         prepared->source->name, needs->workspace_bytes,
+                                         (size_t)step->workspace_bytes),
+                                "build the engine again from its lock on this machine");
     }
     for (size_t i = 0; i < problem->operand_count; i++) {
         const wf_problem_operand_t *operand = &problem->operands[i];
@@ -199,10 +210,11 @@ static wf_status_t open_image(wf_engine_t *engine, const wf_engine_options_t *op
     wf_cpu_t cpu = wf_device_cpu(&device, engine->thread_count);
     WF_TRY(wf_backends_open(&cpu, NULL, engine->allocator, options->log, &engine->backends));
     WF_TRY(prepare_all(engine));
-    for (size_t i = 0; i < wf_backends_count(engine->backends); i++) {
-        void *self;
-        const wf_source_t *source = wf_backends_source(engine->backends, i, &self);
-        engine->openmp |= source->needs_openmp != NULL && source->needs_openmp(self);
+    /* Sources that are merely there change nothing: our own pool is the faster one. */
+    for (size_t i = 0; i < image->step_count; i++) {
+        const wf_prepared_t *prepared = &engine->prepared[i];
+        engine->openmp |= prepared->kernel != NULL && prepared->source->needs_openmp != NULL &&
+                          prepared->source->needs_openmp(prepared->self);
     }
     wf_log_line(&options->log, WF_LOG_DEBUG, "engine: %zu steps prepared, %zu bytes packed",
                 image->step_count, engine->packed_bytes);

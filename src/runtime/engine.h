@@ -7,6 +7,7 @@
 #include "base/file.h"
 #include "base/hash.h"
 #include "runtime/image.h"
+#include "wayfinder/context.h"
 #include "wayfinder/engine.h"
 
 #define WF_THREADS_MAX 1024u
@@ -31,7 +32,10 @@ struct wf_engine {
     bool *constant_kept;     /* per constant: read at run time */
     uint64_t packed_bytes;
     uint32_t thread_count;
-    bool openmp; /* a source needs libgomp to be the only pool */
+    bool openmp; /* a step's source needs libgomp to be the only pool */
 };
+
+/* Ends idle threads that would disturb a measurement on another pool (wf_pool_rest). */
+void wf_context_rest(wf_context_t *context);
 
 #endif

@@ -153,6 +153,9 @@ wf_status_t wf_arm_sample(wf_arm_t *arm, size_t warm_runs, size_t runs_min, doub
         if (times != NULL)
             WF_TRY(wf_vec_push(arm->allocator, times, &ns));
     }
+    /* Others run now: idle threads of libgomp would spin on a CPU that their pool wants, for 5 ms. */
+    for (size_t i = 0; warm_runs > 0 && i < arm->side_count; i++)
+        wf_context_rest(arm->sides[i].context);
     *out_ns = wf_stats_median(arm->scratch.items, arm->scratch.count);
     return WF_OK;
 }

@@ -41,12 +41,21 @@ struct wf_meter {
     pool_t inputs, outputs, integers;
     wf_dtype_t filled; /* what the inputs are filled with */
     wf_backends_t *backends;
-    wf_pool_t *pool;
+    /* Our own, and libgomp's where a source wants it: a request with a tactic of such a source is measured on
+     * that, its other tactics too, as they would run beside it. */
+    wf_pool_t *own_pool, *openmp_pool;
+    wf_pool_t *pool; /* of the request */
     wf_parallel_t parallel;
     wf_watch_t *watch, own_watch;
 };
 
 /* ---- Meter ---- */
+
+static void use_pool(wf_meter_t *meter, wf_pool_t *pool)
+{
+    meter->pool = pool;
+    meter->parallel = wf_pool_parallel(pool);
+}
 
 wf_status_t wf_meter_create(const wf_cpu_t *cpu, const char *const *sources, wf_watch_t *watch,
                             wf_allocator_t allocator, wf_log_t log, wf_meter_t **out_meter)
@@ -65,12 +74,14 @@ wf_status_t wf_meter_create(const wf_cpu_t *cpu, const char *const *sources, wf_
         openmp |= source->needs_openmp != NULL && source->needs_openmp(self);
     }
     if (status == WF_OK)
-        status = wf_pool_create(cpu->thread_count, openmp, allocator, &meter->pool);
+        status = wf_pool_create(cpu->thread_count, false, allocator, &meter->own_pool);
+    if (status == WF_OK && openmp)
+        status = wf_pool_create(cpu->thread_count, true, allocator, &meter->openmp_pool);
     if (status != WF_OK) {
         wf_meter_destroy(meter);
         return status;
     }
-    meter->parallel = wf_pool_parallel(meter->pool);
+    use_pool(meter, meter->own_pool);
     *out_meter = meter;
     return WF_OK;
 }
@@ -79,7 +90,8 @@ void wf_meter_destroy(wf_meter_t *meter)
 {
     if (meter == NULL)
         return;
-    wf_pool_destroy(meter->pool);
+    wf_pool_destroy(meter->own_pool);
+    wf_pool_destroy(meter->openmp_pool);
     wf_backends_close(meter->backends);
     pool_t *const pools[] = {&meter->inputs, &meter->outputs, &meter->integers};
     for (size_t i = 0; i < WF_COUNT_OF(pools); i++)
@@ -594,6 +606,11 @@ static wf_status_t measure(bench_t *bench, wf_measure_result_t *result)
             entry_fail(entry, status);
     }
     WF_TRY(make_memory(bench));
+    for (size_t i = 0; i < request->tactic_count; i++) {
+        const entry_t *entry = &bench->entries[i];
+        if (!entry->failed && entry->source->needs_openmp != NULL && entry->source->needs_openmp(entry->self))
+            use_pool(bench->meter, bench->meter->openmp_pool);
+    }
     uint32_t fpu = wf_fpu_fast();
     prepare_all(bench);
     wf_pool_begin(bench->meter->pool);
@@ -616,6 +633,8 @@ wf_status_t wf_measure(wf_meter_t *meter, const wf_measure_request_t *request,
     wf_arena_init(&bench.arena, meter->allocator);
     wf_status_t status = measure(&bench, out_result);
     watch(&bench, 0, WF_WATCH_IDLE);
+    wf_pool_rest(meter->pool);
+    use_pool(meter, meter->own_pool);
     for (size_t i = 0; bench.entries != NULL && i < request->tactic_count; i++)
         entry_release(&bench, &bench.entries[i]);
     for (size_t i = 0; bench.constants != NULL && i < bench.operand_count; i++) {
