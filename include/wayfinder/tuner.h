@@ -41,6 +41,9 @@ typedef struct wf_tune_options {
     bool fresh;          /* do not resume an unfinished journal */
     bool require_cached; /* CACHE_MISS instead of measuring */
     uint64_t seed;
+    const char *strategy;    /* "joint" (NULL), "fast", "full", "mixed", "greedy", "random" */
+    uint64_t trial_limit;    /* routes tried whole, beside finalists; 0: as many as the budget gives */
+    bool dry_run;            /* nothing is measured or written: the report says what would be */
     const char *worker_path; /* NULL: found beside the program or where it was installed */
     void *event_self;
     wf_tune_event_fn *event;

@@ -36,7 +36,7 @@ static wf_status_t build_job(wf_job_t *job, const wf_build_options_t *options, w
     wf_status_t status = options->lock != NULL ? wf_job_routes_from_lock(job, options->lock, &routes)
                                                : wf_job_solve(job, &routes);
     if (status == WF_OK && options->lock == NULL)
-        status = wf_job_lock(job, routes, "", &lock);
+        status = wf_job_lock(job, NULL, routes, "", &lock);
     const char *lock_text = options->lock != NULL ? options->lock : wf_text_cstr(&lock);
     if (status == WF_OK)
         status = wf_job_engine(job, routes, lock_text, &result->engine, &result->engine_bytes);

@@ -47,6 +47,11 @@ bool wf_pool_has_openmp(void);
  * without. */
 void *wf_pool_openmp_entry(void);
 
+/* From now on items are dealt out in as many equal runs as there are threads, instead of one by one from a
+ * shared counter: neighbours in memory stay on one thread, a slow thread is not helped. Not while a region
+ * runs. */
+void wf_pool_deal_equally(wf_pool_t *pool, bool equally);
+
 /* Ties worker i to the i-th CPU that the process may use, or unties all. Never done unless asked: a busy
  * process on one core then holds up every region. The calling thread is left alone. False when the system or
  * the back end cannot. */

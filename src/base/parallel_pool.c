@@ -58,6 +58,7 @@ struct wf_pool {
     uint32_t thread_count;
     uint32_t started_count; /* workers that run */
     bool openmp;
+    bool deals_equally;
     bool crowded;              /* fewer CPUs than threads: spinning only keeps the others from running */
     wf_pool_worker_t *workers; /* thread_count - 1 */
     uint32_t *openmp_states;   /* floating-point states that the threads of libgomp had, thread_count */
@@ -227,12 +228,35 @@ static void wf_run_inline(void *self, size_t item_count, wf_item_fn *fn, void *a
     }
 }
 
+/* One run of items per thread. */
+typedef struct wf_runs {
+    size_t item_count, run_count;
+    wf_item_fn *fn;
+    void *arg;
+} wf_runs_t;
+
+static void wf_runs_do(void *arg, size_t run, uint32_t thread)
+{
+    const wf_runs_t *runs = arg;
+    size_t whole = runs->item_count / runs->run_count, rest = runs->item_count % runs->run_count;
+    size_t first = run * whole + WF_MIN(run, rest), count = whole + (run < rest);
+    for (size_t item = first; item < first + count; item++) {
+        runs->fn(runs->arg, item, thread);
+    }
+}
+
 static void wf_pool_run(void *self, size_t item_count, wf_item_fn *fn, void *arg)
 {
     wf_pool_t *pool = self;
     if (item_count <= 1 || pool->thread_count == 1) {
         wf_run_inline(NULL, item_count, fn, arg);
         return;
+    }
+    wf_runs_t runs = {item_count, pool->thread_count, fn, arg};
+    if (pool->deals_equally && item_count > pool->thread_count) {
+        item_count = pool->thread_count;
+        fn = wf_runs_do;
+        arg = &runs;
     }
     if (pool->openmp) {
         wf_openmp_run(pool->thread_count, item_count, fn, arg);
@@ -373,6 +397,11 @@ void wf_pool_destroy(wf_pool_t *pool)
     wf_free(pool->allocator, pool->workers, pool->thread_count - 1, sizeof *pool->workers);
     wf_free(pool->allocator, pool->openmp_states, pool->thread_count, sizeof *pool->openmp_states);
     wf_free_aligned(pool->allocator, pool, 1, sizeof *pool, WF_CACHE_LINE_BYTES);
+}
+
+void wf_pool_deal_equally(wf_pool_t *pool, bool equally)
+{
+    pool->deals_equally = equally;
 }
 
 bool wf_pool_pin(wf_pool_t *pool, bool pin)

@@ -82,8 +82,15 @@ static wf_status_t intern_constant(writer_t *w, const wf_type_t *type, const voi
     int64_t bytes = wf_type_bytes(type);
     assert(bytes >= 0);
     constant_key_t *key = NULL;
+    const wf_constant_store_t *store = w->source->store;
+    uint64_t offset = w->constant_bytes;
     WF_TRY(wf_arena_alloc(&w->arena, 1, sizeof *key, &key)); /* zeroed: padding compares equal */
-    key->content = wf_hash_bytes(data, (size_t)bytes);
+    if (store == NULL)
+        key->content = wf_hash_bytes(data, (size_t)bytes);
+    else if (wf_constant_store_find(store, data, (uint64_t)bytes, &offset))
+        key->content.low = offset;
+    else
+        return WF_ERROR(INTERNAL, "a constant is not in the store of constants");
     key->type.dtype = type->dtype;
     key->type.rank = type->rank;
     memcpy(key->type.dims, type->dims, type->rank * sizeof type->dims[0]);
@@ -92,13 +99,12 @@ static wf_status_t intern_constant(writer_t *w, const wf_type_t *type, const voi
         *out_index = (uint32_t)found;
         return WF_OK;
     }
-    wf_engine_constant_t record = {.dtype = (uint32_t)type->dtype,
-                                   .rank = type->rank,
-                                   .offset = w->constant_bytes,
-                                   .bytes = (uint64_t)bytes};
+    wf_engine_constant_t record = {
+        .dtype = (uint32_t)type->dtype, .rank = type->rank, .offset = offset, .bytes = (uint64_t)bytes};
     memcpy(record.dims, type->dims, type->rank * sizeof type->dims[0]);
-    size_t end;
-    if (!wf_size_add(w->constant_bytes, (size_t)bytes, &end) || !wf_size_align(end, WF_ENGINE_ALIGN, &end)) {
+    size_t end = 0;
+    if (store == NULL && (!wf_size_add(w->constant_bytes, (size_t)bytes, &end) ||
+                          !wf_size_align(end, WF_ENGINE_ALIGN, &end))) {
         return wf_status_out_of_memory();
     }
     w->constant_bytes = end;
@@ -169,6 +175,7 @@ static wf_status_t add_part(writer_t *w, const wf_engine_part_t *part)
                              .first_step = (uint32_t)w->steps.count,
                              .step_count = lowered.step_count,
                              .thread_count = w->source->thread_count,
+                             .run_flags = w->source->run_flags,
                              .arena_bytes = lowered.arena_bytes};
     WF_TRY(
         add_ports(w, graph, graph->inputs.items, graph->inputs.count, part->fixed_inputs, &spec.first_input));
@@ -189,7 +196,7 @@ typedef struct section_source {
 
 static void copy_constants(const writer_t *w, uint8_t *target)
 {
-    for (size_t i = 0; i < w->constants.count; i++) {
+    for (size_t i = 0; w->source->store == NULL && i < w->constants.count; i++) {
         const wf_engine_constant_t *record = &w->constants.items[i];
         if (record->bytes > 0)
             memcpy(target + record->offset, w->constant_data.items[i], record->bytes);

@@ -5,6 +5,7 @@
 #define WF_ENGINE_ENGINE_WRITE_H
 
 #include "device/fit.h"
+#include "engine/constant_store.h"
 #include "route/space.h"
 
 /* One specialisation: a graph, its space and the chosen route. Input ports keep the model's order. */
@@ -20,10 +21,14 @@ typedef struct wf_engine_source {
     const wf_engine_part_t *parts; /* at least one; the first is the default */
     size_t part_count;
     uint32_t thread_count;
+    uint32_t run_flags; /* WF_RUN_ of engine/format.h */
     bool memory_reuse, concat_inplace;
     const char *fingerprint; /* text */
     wf_fit_t fit;
     const char *lock; /* text, verbatim */
+    /* Constants stay outside: the engine opens only with wf_engine_open_linked over this store. NULL: inside.
+     */
+    const wf_constant_store_t *store;
 } wf_engine_source_t;
 
 /* Makes the bytes of the engine (64-byte aligned block from `allocator`, freed with wf_free_aligned(..,

@@ -94,12 +94,18 @@ typedef struct wf_engine_step {
     uint64_t workspace_offset, workspace_bytes; /* in the arena */
 } wf_engine_step_t;
 
+/* How a specialisation runs. Bits that are not known are ignored: they change time, not results. */
+enum {
+    WF_RUN_PIN = 1,        /* worker threads stay on one CPU each */
+    WF_RUN_STATIC = 2,     /* items are dealt out in equal parts */
+    WF_RUN_SMALL_PAGES = 4 /* no huge pages for tensors */
+};
 typedef struct wf_engine_spec {
     uint32_t first_input, input_count;   /* PORTS */
     uint32_t first_output, output_count; /* PORTS */
     uint32_t first_step, step_count;
     uint32_t thread_count;
-    uint32_t reserved;
+    uint32_t run_flags;
     uint64_t arena_bytes;
 } wf_engine_spec_t;
 

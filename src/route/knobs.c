@@ -10,10 +10,13 @@ typedef struct knob_row {
     const char *name;
     size_t offset;
     bool default_value;
+    wf_knob_scope_t scope;
+    const char *help;
 } knob_row_t;
 
 static const knob_row_t knob_rows[] = {
-#define X(field, name, default_value, help) {name, offsetof(wf_knobs_t, field), default_value},
+#define X(field, name, default_value, scope, help) \
+    {name, offsetof(wf_knobs_t, field), default_value, WF_KNOB_##scope, help},
 #include "route/knobs.def"
 #undef X
 };
@@ -52,6 +55,33 @@ void wf_knobs_default(wf_knobs_t *out_knobs)
     for (size_t i = 0; i < WF_COUNT_OF(knob_rows); i++) {
         *knob_at(out_knobs, knob_rows[i].offset) = knob_rows[i].default_value;
     }
+}
+
+size_t wf_knob_count(void)
+{
+    return WF_COUNT_OF(knob_rows);
+}
+
+wf_knob_facts_t wf_knob_facts(size_t knob)
+{
+    const knob_row_t *row = &knob_rows[knob];
+    return (wf_knob_facts_t){row->name, row->help, row->scope, row->default_value};
+}
+
+const char *wf_knob_scope_name(wf_knob_scope_t scope)
+{
+    static const char *const names[WF_KNOB_SCOPE_COUNT] = {"graph", "space", "engine", "run"};
+    return names[scope];
+}
+
+bool wf_knob_get(const wf_knobs_t *knobs, size_t knob)
+{
+    return knob_value(knobs, knob_rows[knob].offset);
+}
+
+void wf_knob_put(wf_knobs_t *knobs, size_t knob, bool value)
+{
+    *knob_at(knobs, knob_rows[knob].offset) = value;
 }
 
 /* Edit distance (Levenshtein) of two texts, capped: names are short. */

@@ -14,6 +14,54 @@ void wf_route_deinit(wf_route_t *route)
     *route = (wf_route_t){.allocator = route->allocator};
 }
 
+/* ---- Replacing ---- */
+
+static bool same_item(const wf_route_item_t *a, const wf_route_item_t *b)
+{
+    return a->group == b->group && a->choice == b->choice;
+}
+
+/* Routes run in the order of their groups' last nodes. */
+static uint32_t item_position(const wf_space_t *space, const wf_route_item_t *item)
+{
+    return space->position[wf_group_last(&space->groups.items[item->group])];
+}
+
+wf_status_t wf_route_replace(wf_space_t *space, const wf_route_t *base, const wf_route_item_t *removed,
+                             size_t removed_count, const wf_route_item_t *added, size_t added_count,
+                             wf_route_t *out_route)
+{
+    *out_route = (wf_route_t){.allocator = base->allocator};
+    if (removed_count > base->count)
+        return WF_ERROR(INTERNAL, "a route cannot lose more items than it has");
+    size_t count = base->count - removed_count + added_count, kept = 0;
+    WF_TRY(wf_alloc(base->allocator, count, sizeof *out_route->items, &out_route->items));
+    out_route->count = count;
+    for (size_t i = 0; i < base->count; i++) {
+        bool out = false;
+        for (size_t r = 0; r < removed_count; r++)
+            out |= same_item(&base->items[i], &removed[r]);
+        if (!out && kept < count - added_count)
+            out_route->items[kept] = base->items[i];
+        kept += !out;
+    }
+    if (kept != count - added_count) {
+        wf_route_deinit(out_route);
+        return WF_ERROR(INTERNAL, "a route does not have the items to replace");
+    }
+    for (size_t a = 0; a < added_count; a++) { /* insertion: most are few */
+        size_t at = kept++;
+        for (; at > 0 && item_position(space, &out_route->items[at - 1]) > item_position(space, &added[a]);
+             at--)
+            out_route->items[at] = out_route->items[at - 1];
+        out_route->items[at] = added[a];
+    }
+    wf_status_t status = wf_route_cost(space, out_route, &out_route->cost_ns);
+    if (status != WF_OK)
+        wf_route_deinit(out_route);
+    return status;
+}
+
 /* ---- Groups ---- */
 
 uint32_t wf_group_member(const wf_group_t *group, wf_node_id node)

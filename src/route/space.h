@@ -60,11 +60,30 @@ typedef struct wf_group {
 /* Named settings that open or close parts of the space; unknown names are refused by wf_knobs_set with the
  * nearest one. */
 typedef struct wf_knobs {
-#define X(field, name, default_value, help) bool field;
+#define X(field, name, default_value, scope, help) bool field;
 #include "route/knobs.def"
 #undef X
 } wf_knobs_t;
 void wf_knobs_default(wf_knobs_t *out_knobs);
+/* What a knob changes: see knobs.def. */
+typedef enum wf_knob_scope {
+    WF_KNOB_GRAPH,
+    WF_KNOB_SPACE,
+    WF_KNOB_ENGINE,
+    WF_KNOB_RUN,
+    WF_KNOB_SCOPE_COUNT
+} wf_knob_scope_t;
+typedef struct wf_knob_facts {
+    const char *name, *help;
+    wf_knob_scope_t scope;
+    bool default_value;
+} wf_knob_facts_t;
+/* The table of knobs. */
+size_t wf_knob_count(void);
+wf_knob_facts_t wf_knob_facts(size_t knob);
+const char *wf_knob_scope_name(wf_knob_scope_t scope);
+bool wf_knob_get(const wf_knobs_t *knobs, size_t knob);
+void wf_knob_put(wf_knobs_t *knobs, size_t knob, bool value);
 /* "fuse.attention", "off". USAGE for an unknown name or value, with the nearest match as hint. */
 wf_status_t wf_knobs_set(wf_knobs_t *knobs, const char *name, const char *value) WF_MUST_USE;
 /* One line "<prefix>memory.reuse on" per knob, sorted by name: for fingerprints and locks. */
@@ -142,6 +161,12 @@ wf_status_t wf_space_solve(wf_space_t *space, wf_route_t *out_route) WF_MUST_USE
 wf_status_t wf_space_solve_k(wf_space_t *space, size_t count, wf_route_t *out_routes,
                              size_t *out_count) WF_MUST_USE;
 void wf_route_deinit(wf_route_t *route);
+/* The route with some items taken out and others put in, in an order that can run. The nodes of what is taken
+ * out are those of what is put in. cost_ns is wf_route_cost's, INFINITY when a conversion does not exist.
+ * INTERNAL when an item to take out is not there. On failure *out_route is empty. */
+wf_status_t wf_route_replace(wf_space_t *space, const wf_route_t *base, const wf_route_item_t *removed,
+                             size_t removed_count, const wf_route_item_t *added, size_t added_count,
+                             wf_route_t *out_route) WF_MUST_USE;
 /* Checks what a route promises: every node covered exactly once, choices usable, operands made before they
  * are used. INTERNAL with the first fault. */
 wf_status_t wf_route_check(const wf_space_t *space, const wf_route_t *route) WF_MUST_USE;

@@ -101,8 +101,9 @@ static wf_status_t make_arena(wf_context_t *context)
     context->arena_alignment = context->arena_bytes >= HUGE_PAGE_BYTES ? HUGE_PAGE_BYTES : WF_ENGINE_ALIGN;
     WF_TRY(wf_alloc_aligned(context->allocator, context->arena_bytes, 1, context->arena_alignment,
                             &context->arena));
+    bool small = (context->spec->run_flags & WF_RUN_SMALL_PAGES) != 0;
     if (context->arena_alignment == HUGE_PAGE_BYTES)
-        (void)madvise(context->arena, context->arena_bytes, MADV_HUGEPAGE);
+        (void)madvise(context->arena, context->arena_bytes, small ? MADV_NOHUGEPAGE : MADV_HUGEPAGE);
     memset(context->arena, 0, context->arena_bytes); /* first touch here, not in the first run */
     return WF_OK;
 }
@@ -129,6 +130,9 @@ wf_status_t wf_context_create(const wf_engine_t *engine, size_t spec, wf_context
         wf_context_destroy(context);
         return status;
     }
+    wf_pool_deal_equally(context->pool, (context->spec->run_flags & WF_RUN_STATIC) != 0);
+    if ((context->spec->run_flags & WF_RUN_PIN) != 0)
+        (void)wf_pool_pin(context->pool, true); /* where it cannot be, it runs all the same */
     context->parallel = wf_pool_parallel(context->pool);
     *out_context = context;
     return WF_OK;

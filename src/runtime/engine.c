@@ -102,33 +102,80 @@ static wf_tensor_t constant_tensor(const wf_image_t *image, uint32_t index)
                          (void *)(uintptr_t)(image->constant_data + constant->offset)};
 }
 
-static wf_status_t prepare_step(wf_engine_t *engine, wf_prepared_t *prepared)
+/* Constants of the step, one per operand. */
+static wf_status_t step_constants(wf_engine_t *engine, const wf_prepared_t *prepared,
+                                  wf_tensor_t **out_constants)
 {
     const wf_image_t *image = &engine->image;
-    const wf_engine_problem_t *record = &image->problems[prepared->step->problem];
-    const char *text = image->strings + record->text, *tactic = image->strings + record->tactic;
+    const wf_engine_binding_t *binds = &image->binds[prepared->step->first_bind];
+    size_t count = prepared->problem->operand_count;
+    WF_TRY(wf_arena_alloc(&engine->arena, count, sizeof **out_constants, out_constants));
+    for (size_t i = 0; i < count; i++) {
+        if (binds[i].kind == WF_BIND_CONSTANT)
+            (*out_constants)[i] = constant_tensor(image, binds[i].index);
+    }
+    return WF_OK;
+}
+
+/* A kernel of this engine's own. */
+static wf_status_t prepare_own(wf_engine_t *engine, wf_prepared_t *prepared, const char *text,
+                               const char *tactic)
+{
+    wf_layout_t *layouts = NULL;
+    wf_tensor_t *constants = NULL;
     WF_TRY(wf_problem_parse(text, strlen(text), &engine->arena, &prepared->problem));
     WF_TRY(wf_backends_find(engine->backends, tactic, &prepared->source, &prepared->self));
     const wf_problem_t *problem = prepared->problem;
-    wf_layout_t *layouts = NULL;
-    wf_tensor_t *constants = NULL;
     WF_TRY(wf_arena_alloc(&engine->arena, problem->operand_count + problem->output_count, sizeof *layouts,
                           &layouts));
     WF_TRY(prepared->source->query(prepared->self, problem, tactic, layouts, layouts + problem->operand_count,
                                    &prepared->needs));
     WF_TRY(check_step(engine, prepared, layouts));
-    WF_TRY(wf_arena_alloc(&engine->arena, problem->operand_count, sizeof *constants, &constants));
-    const wf_engine_binding_t *binds = &image->binds[prepared->step->first_bind];
-    for (size_t i = 0; i < problem->operand_count; i++) {
-        if (binds[i].kind == WF_BIND_CONSTANT)
-            constants[i] = constant_tensor(image, binds[i].index);
+    WF_TRY(step_constants(engine, prepared, &constants));
+    return prepared->source->prepare(prepared->self, problem, tactic, constants, engine->allocator,
+                                     &prepared->kernel);
+}
+
+/* A kernel of the cache, made there when it is the first of its kind. */
+static wf_status_t prepare_cached(wf_engine_t *engine, wf_prepared_t *prepared, const char *text,
+                                  const char *tactic)
+{
+    const wf_image_t *image = &engine->image;
+    const wf_engine_step_t *step = prepared->step;
+    uint64_t *places = NULL;
+    wf_tensor_t *constants = NULL;
+    WF_TRY(wf_arena_alloc(&engine->arena, step->operand_count, sizeof *places, &places));
+    for (uint32_t i = 0; i < step->operand_count; i++) {
+        const wf_engine_binding_t *bind = &image->binds[step->first_bind + i];
+        places[i] = bind->kind == WF_BIND_CONSTANT ? image->constants[bind->index].offset : UINT64_MAX;
     }
-    WF_TRY(prepared->source->prepare(prepared->self, problem, tactic, constants, engine->allocator,
-                                     &prepared->kernel));
+    wf_cached_kernel_t *cached;
+    WF_TRY(wf_kernel_cache_find(engine->cache, engine->backends, text, tactic, places, step->operand_count,
+                                &cached));
+    prepared->problem = cached->problem;
+    prepared->source = cached->source;
+    prepared->self = cached->self;
+    prepared->needs = cached->needs;
+    WF_TRY(check_step(engine, prepared, cached->layouts));
+    WF_TRY(step_constants(engine, prepared, &constants));
+    WF_TRY(wf_kernel_cache_prepare(engine->cache, cached, constants));
+    prepared->cached = cached;
+    prepared->kernel = cached->kernel;
+    return WF_OK;
+}
+
+static wf_status_t prepare_step(wf_engine_t *engine, wf_prepared_t *prepared)
+{
+    const wf_image_t *image = &engine->image;
+    const wf_engine_problem_t *record = &image->problems[prepared->step->problem];
+    const char *text = image->strings + record->text, *tactic = image->strings + record->tactic;
+    WF_TRY(engine->cache != NULL ? prepare_cached(engine, prepared, text, tactic)
+                                 : prepare_own(engine, prepared, text, tactic));
     engine->packed_bytes += prepared->needs.packed_bytes;
     bool keeps = prepared->source->keeps_constants != NULL &&
                  prepared->source->keeps_constants(prepared->self, prepared->kernel);
-    for (size_t i = 0; i < problem->operand_count; i++) {
+    const wf_engine_binding_t *binds = &image->binds[prepared->step->first_bind];
+    for (size_t i = 0; i < prepared->problem->operand_count; i++) {
         if (binds[i].kind == WF_BIND_CONSTANT && keeps)
             engine->constant_kept[binds[i].index] = true;
     }
@@ -208,7 +255,9 @@ static wf_status_t open_image(wf_engine_t *engine, const wf_engine_options_t *op
     WF_TRY(fits);
     engine->thread_count = options->thread_count != 0 ? options->thread_count : image->specs[0].thread_count;
     wf_cpu_t cpu = wf_device_cpu(&device, engine->thread_count);
-    WF_TRY(wf_backends_open(&cpu, NULL, engine->allocator, options->log, &engine->backends));
+    WF_TRY(engine->cache != NULL
+               ? wf_kernel_cache_backends(engine->cache, &cpu, &engine->backends)
+               : wf_backends_open(&cpu, NULL, engine->allocator, options->log, &engine->backends));
     WF_TRY(prepare_all(engine));
     /* Sources that are merely there change nothing: our own pool is the faster one. */
     for (size_t i = 0; i < image->step_count; i++) {
@@ -248,7 +297,11 @@ static wf_status_t engine_new(const wf_engine_options_t *options, wf_engine_opti
 static wf_status_t finish_open(wf_engine_t *engine, const wf_engine_options_t *options, const void *bytes,
                                size_t length, wf_engine_t **out_engine)
 {
-    wf_status_t status = wf_image_open(bytes, length, true, &engine->image);
+    wf_status_t status =
+        engine->cache != NULL
+            ? wf_image_open_linked(bytes, length, wf_kernel_cache_constants(engine->cache),
+                                   wf_kernel_cache_constant_bytes(engine->cache), &engine->image)
+            : wf_image_open(bytes, length, true, &engine->image);
     if (status == WF_OK)
         status = open_image(engine, options);
     if (status == WF_OK)
@@ -285,16 +338,30 @@ wf_status_t wf_engine_open_bytes(const void *bytes, size_t length, const wf_engi
     return finish_open(engine, &known, bytes, length, out_engine);
 }
 
+wf_status_t wf_engine_open_linked(const void *bytes, size_t length, const wf_engine_options_t *options,
+                                  wf_kernel_cache_t *cache, wf_engine_t **out_engine)
+{
+    *out_engine = NULL;
+    wf_engine_options_t known;
+    wf_engine_t *engine = NULL;
+    WF_TRY(engine_new(options, &known, &engine));
+    engine->cache = cache;
+    return finish_open(engine, &known, bytes, length, out_engine);
+}
+
 void wf_engine_close(wf_engine_t *engine)
 {
     if (engine == NULL)
         return;
     for (size_t i = 0; engine->prepared != NULL && i < engine->image.step_count; i++) {
         wf_prepared_t *prepared = &engine->prepared[i];
-        if (prepared->kernel != NULL)
+        if (prepared->cached != NULL)
+            wf_kernel_cache_leave(prepared->cached);
+        else if (prepared->kernel != NULL)
             prepared->source->release(prepared->self, prepared->kernel);
     }
-    wf_backends_close(engine->backends);
+    if (engine->cache == NULL)
+        wf_backends_close(engine->backends);
     wf_arena_deinit(&engine->arena);
     wf_mapping_close(&engine->mapping);
     wf_free(engine->allocator, engine, 1, sizeof *engine);

@@ -264,22 +264,44 @@ static wf_status_t check_specs(const wf_image_t *image)
     return WF_OK;
 }
 
+/* constants NULL: the engine's own. */
+static wf_status_t open_image(const void *bytes, size_t length, const uint8_t *constants,
+                              size_t constant_bytes, wf_engine_header_t *header, wf_image_t *image)
+{
+    WF_TRY(check_header(bytes, length, header));
+    *image = (wf_image_t){.bytes = bytes, .length = length, .fingerprint = "", .lock = ""};
+    if ((uintptr_t)bytes % 8 != 0)
+        return WF_ERROR(INTERNAL, "engine bytes are not aligned to 8");
+    WF_TRY(open_sections(image, header->section_count));
+    if (constants != NULL) {
+        image->constant_data = constants;
+        image->constant_data_bytes = constant_bytes;
+    }
+    WF_TRY(check_tables(image));
+    return check_specs(image);
+}
+
 wf_status_t wf_image_open(const void *bytes, size_t length, bool check_content, wf_image_t *out_image)
 {
     wf_engine_header_t header;
-    WF_TRY(check_header(bytes, length, &header));
-    wf_image_t image = {.bytes = bytes, .length = length, .fingerprint = "", .lock = ""};
-    if ((uintptr_t)bytes % 8 != 0)
-        return WF_ERROR(INTERNAL, "engine bytes are not aligned to 8");
-    WF_TRY(open_sections(&image, header.section_count));
-    WF_TRY(check_tables(&image));
-    WF_TRY(check_specs(&image));
+    wf_image_t image;
+    WF_TRY(open_image(bytes, length, NULL, 0, &header, &image));
     if (check_content) {
         wf_hash_t hash = wf_hash_bytes(image.bytes + sizeof header, length - sizeof header);
         if (hash.low != header.content_hash[0] || hash.high != header.content_hash[1]) {
             return damaged("content hash differs, file bytes", length);
         }
     }
+    *out_image = image;
+    return WF_OK;
+}
+
+wf_status_t wf_image_open_linked(const void *bytes, size_t length, const uint8_t *constants,
+                                 size_t constant_bytes, wf_image_t *out_image)
+{
+    wf_engine_header_t header;
+    wf_image_t image;
+    WF_TRY(open_image(bytes, length, constants, constant_bytes, &header, &image));
     *out_image = image;
     return WF_OK;
 }

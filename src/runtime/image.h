@@ -31,6 +31,11 @@ typedef struct wf_image {
 wf_status_t wf_image_open(const void *bytes, size_t length, bool check_content,
                           wf_image_t *out_image) WF_MUST_USE;
 
+/* The same for an engine that was written against a store of constants (engine/constant_store.h): these bytes
+ * take the place of its own. They and the engine are the tuner's, so the content hash is not compared. */
+wf_status_t wf_image_open_linked(const void *bytes, size_t length, const uint8_t *constants,
+                                 size_t constant_bytes, wf_image_t *out_image) WF_MUST_USE;
+
 /* The type of a port or constant. */
 wf_type_t wf_image_type(uint32_t dtype, uint32_t rank, const int64_t *dims);
 

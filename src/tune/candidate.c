@@ -28,16 +28,18 @@ void wf_candidate_deinit(wf_candidate_t *candidate, wf_job_t *job)
     wf_text_deinit(&candidate->lock);
 }
 
-wf_status_t wf_candidate_set(wf_candidate_t *candidate, wf_job_t *job, wf_route_t *routes)
+wf_status_t wf_candidate_set(wf_candidate_t *candidate, wf_job_t *job, wf_route_t *routes,
+                             const wf_knobs_t *knobs)
 {
     wf_candidate_drop_engine(candidate);
     wf_job_routes_free(job, candidate->routes);
     candidate->routes = routes;
+    candidate->knobs = knobs != NULL ? *knobs : job->knobs;
     candidate->lock.length = 0;
     candidate->predicted_ns = 0;
     for (size_t i = 0; i < job->part_count; i++)
         candidate->predicted_ns += routes[i].cost_ns;
-    return wf_job_lock(job, routes, "", &candidate->lock);
+    return wf_job_lock(job, &candidate->knobs, routes, "", &candidate->lock);
 }
 
 /* From the lock and not from the routes: the tactics of conversions are the lock's, whatever they cost by

@@ -6,6 +6,7 @@
 #include "base/compiler.h"
 #include "base/parallel.h"
 #include "engine/engine_write.h"
+#include "engine/format.h"
 #include "graph/pass.h"
 #include "tune/lock.h"
 #include "verify/interpret.h"
@@ -16,7 +17,7 @@
 /* ---- making ---- */
 
 /* The settings of a lock: its plan is one of the space that they open. */
-static wf_status_t apply_lock_settings(wf_job_t *job, const char *lock)
+static wf_status_t read_lock_settings(const char *lock, wf_knobs_t *knobs)
 {
     wf_lock_piece_t field = {NULL, 0};
     while ((field = wf_lock_next_field(lock, "setting", field)).data != NULL) {
@@ -30,7 +31,7 @@ static wf_status_t apply_lock_settings(wf_job_t *job, const char *lock)
             memcpy(value, blank + 1, value_bytes);
             name[name_bytes] = value[value_bytes] = '\0';
             wf_status_free(status);
-            status = wf_knobs_set(&job->knobs, name, value);
+            status = wf_knobs_set(knobs, name, value);
         }
         if (status != WF_OK) {
             wf_status_t mismatch =
@@ -74,7 +75,7 @@ static wf_status_t apply_settings(wf_job_t *job, const wf_build_options_t *optio
         WF_TRY(wf_knobs_set(&job->knobs, options->settings[i].name, options->settings[i].value));
     }
     if (options->lock != NULL)
-        WF_TRY(apply_lock_settings(job, options->lock));
+        WF_TRY(read_lock_settings(options->lock, &job->knobs));
     return WF_OK;
 }
 
@@ -278,13 +279,13 @@ static void print_inputs(wf_text_t *text, const wf_graph_t *graph)
     }
 }
 
-wf_status_t wf_job_lock(const wf_job_t *job, const wf_route_t *routes, const char *evidence,
-                        wf_text_t *out_lock)
+wf_status_t wf_job_lock(const wf_job_t *job, const wf_knobs_t *knobs, const wf_route_t *routes,
+                        const char *evidence, wf_text_t *out_lock)
 {
     wf_text_printf(out_lock, WF_LOCK_TITLE "\nversion %s\nmodel %s\nfingerprint %s\nthreads %u\nfit %s\n",
                    WF_VERSION_TEXT, job->model_hash, job->fingerprint, job->cpu.thread_count,
                    wf_fit_name(job->fit));
-    wf_knobs_print(&job->knobs, "setting ", out_lock);
+    wf_knobs_print(knobs != NULL ? knobs : &job->knobs, "setting ", out_lock);
     for (size_t i = 0; i < job->part_count; i++) {
         wf_text_printf(out_lock, "[part %zu]\n", i);
         print_inputs(out_lock, job->parts[i].graph);
@@ -340,32 +341,66 @@ wf_status_t wf_job_routes_from_lock(wf_job_t *job, const char *lock, wf_route_t 
 
 /* ---- engines ---- */
 
-wf_status_t wf_job_engine(wf_job_t *job, const wf_route_t *routes, const char *lock, uint8_t **out_bytes,
-                          size_t *out_length)
+static uint32_t run_flags(const wf_knobs_t *knobs)
+{
+    return (knobs->cpu_pin ? WF_RUN_PIN : 0u) | (knobs->cpu_static ? WF_RUN_STATIC : 0u) |
+           (knobs->huge_pages ? 0u : WF_RUN_SMALL_PAGES);
+}
+
+/* `source` without parts and what the knobs decide. */
+static wf_status_t write_engine(wf_job_t *job, const wf_route_t *routes, const wf_knobs_t *knobs,
+                                wf_engine_source_t *source, uint8_t **out_bytes, size_t *out_length)
 {
     wf_engine_part_t *parts = NULL;
     WF_TRY(wf_alloc(job->allocator, job->part_count, sizeof *parts, &parts));
     for (size_t i = 0; i < job->part_count; i++) {
         parts[i] = (wf_engine_part_t){job->parts[i].space, &routes[i], job->parts[i].fixed};
     }
-    /* The fingerprint is the lock's, so that a rebuild under another quota has the same bytes. */
-    wf_lock_piece_t field = wf_lock_field(lock, "fingerprint");
-    const char *fingerprint = job->fingerprint;
-    wf_status_t status = WF_OK;
-    if (field.data != NULL)
-        status = wf_arena_text(&job->arena, field.data, field.length, &fingerprint);
-    wf_engine_source_t source = {.parts = parts,
-                                 .part_count = job->part_count,
-                                 .thread_count = job->cpu.thread_count,
-                                 .memory_reuse = job->knobs.memory_reuse,
-                                 .concat_inplace = job->knobs.concat_inplace,
-                                 .fingerprint = fingerprint,
-                                 .fit = job->fit,
-                                 .lock = lock};
-    if (status == WF_OK)
-        status = wf_engine_write(&source, job->allocator, out_bytes, out_length);
+    source->parts = parts;
+    source->part_count = job->part_count;
+    source->thread_count = job->cpu.thread_count;
+    source->fit = job->fit;
+    source->run_flags = run_flags(knobs);
+    source->memory_reuse = knobs->memory_reuse;
+    source->concat_inplace = knobs->concat_inplace;
+    wf_status_t status = wf_engine_write(source, job->allocator, out_bytes, out_length);
     wf_free(job->allocator, parts, job->part_count, sizeof *parts);
     return status;
+}
+
+wf_status_t wf_job_engine(wf_job_t *job, const wf_route_t *routes, const char *lock, uint8_t **out_bytes,
+                          size_t *out_length)
+{
+    wf_knobs_t knobs = job->knobs;
+    WF_TRY(read_lock_settings(lock, &knobs));
+    /* The fingerprint is the lock's, so that a rebuild under another quota has the same bytes. */
+    wf_lock_piece_t field = wf_lock_field(lock, "fingerprint");
+    wf_engine_source_t source = {.fingerprint = job->fingerprint, .lock = lock};
+    if (field.data != NULL)
+        WF_TRY(wf_arena_text(&job->arena, field.data, field.length, &source.fingerprint));
+    return write_engine(job, routes, &knobs, &source, out_bytes, out_length);
+}
+
+wf_status_t wf_job_store(const wf_job_t *job, wf_constant_store_t *out_store)
+{
+    wf_constant_store_init(out_store, job->allocator);
+    for (size_t i = 0; i < job->part_count; i++) {
+        const wf_job_part_t *part = &job->parts[i];
+        WF_TRY(wf_constant_store_add_graph(out_store, part->graph));
+        for (size_t v = 0; part->fixed != NULL && v < part->reference->inputs.count; v++) {
+            const wf_tensor_t *fixed = &part->fixed[v];
+            if (fixed->data != NULL)
+                WF_TRY(wf_constant_store_add(out_store, fixed->data, (uint64_t)wf_type_bytes(&fixed->type)));
+        }
+    }
+    return WF_OK;
+}
+
+wf_status_t wf_job_link(wf_job_t *job, const wf_route_t *routes, const wf_knobs_t *knobs,
+                        const wf_constant_store_t *store, uint8_t **out_bytes, size_t *out_length)
+{
+    wf_engine_source_t source = {.fingerprint = job->fingerprint, .lock = "", .store = store};
+    return write_engine(job, routes, knobs, &source, out_bytes, out_length);
 }
 
 /* ---- check ---- */

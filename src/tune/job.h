@@ -10,6 +10,7 @@
 #include "backend/registry.h"
 #include "device/device.h"
 #include "device/fit.h"
+#include "engine/constant_store.h"
 #include "graph/graph.h"
 #include "route/space.h"
 #include "wayfinder/builder.h"
@@ -69,10 +70,10 @@ void wf_job_destroy(wf_job_t *job);
 wf_status_t wf_job_solve(wf_job_t *job, wf_route_t **out_routes) WF_MUST_USE;
 void wf_job_routes_free(wf_job_t *job, wf_route_t *routes);
 
-/* The lock of routes: everything needed to build the same bytes again. `evidence` is a further section,
- * verbatim, or "". */
-wf_status_t wf_job_lock(const wf_job_t *job, const wf_route_t *routes, const char *evidence,
-                        wf_text_t *out_lock) WF_MUST_USE;
+/* The lock of routes: everything needed to build the same bytes again. knobs NULL: the job's; others may
+ * differ from the job's in scope ENGINE and RUN. `evidence` is a further section, verbatim, or "". */
+wf_status_t wf_job_lock(const wf_job_t *job, const wf_knobs_t *knobs, const wf_route_t *routes,
+                        const char *evidence, wf_text_t *out_lock) WF_MUST_USE;
 /* Routes from a lock. LOCK_MISMATCH naming what differs: model, shapes, threads, plan lines, tactics. */
 wf_status_t wf_job_routes_from_lock(wf_job_t *job, const char *lock, wf_route_t **out_routes) WF_MUST_USE;
 
@@ -80,6 +81,15 @@ wf_status_t wf_job_routes_from_lock(wf_job_t *job, const char *lock, wf_route_t 
  * and lock. */
 wf_status_t wf_job_engine(wf_job_t *job, const wf_route_t *routes, const char *lock, uint8_t **out_bytes,
                           size_t *out_length) WF_MUST_USE;
+
+/* Constants of all parts, for wf_job_link. Initialises *out_store, which is the caller's to deinit, also on
+ * failure. */
+wf_status_t wf_job_store(const wf_job_t *job, wf_constant_store_t *out_store) WF_MUST_USE;
+/* An engine for trials, without constants and lock: it opens only in a worker that has the store. Freed as
+ * wf_job_engine's. */
+wf_status_t wf_job_link(wf_job_t *job, const wf_route_t *routes, const wf_knobs_t *knobs,
+                        const wf_constant_store_t *store, uint8_t **out_bytes,
+                        size_t *out_length) WF_MUST_USE;
 
 /* Computes inputs and reference outputs of a seed, every part, for checks to come. Slow: job->progress is
  * called. INTERRUPTED when it asks to stop. */

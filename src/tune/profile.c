@@ -29,6 +29,8 @@
 #define ROWS_MAX 512u
 /* Rows of a busy machine, and rows too old to be trusted, may be off by this much. */
 #define DOUBTFUL_SD_REL 0.05
+/* Of a cost that was corrected by what was seen inside the model. */
+#define CONTEXT_KNOWN_SD 0.01
 
 void wf_profile_init(wf_profile_t *profile, wf_allocator_t allocator)
 {
@@ -430,17 +432,37 @@ static void set_ban(const wf_topic_t *topic, const wf_topic_choice_t *from, wf_c
     to->banned = from->quarantine != NULL;
 }
 
+/* Alone and in context; a correction never makes work free. */
+static double full_cost(const wf_topic_choice_t *choice)
+{
+    return fmax(choice->cost_ns + choice->context_ns, 0.05 * choice->cost_ns);
+}
+
 static void set_cost(const wf_topic_t *topic, const wf_topic_choice_t *from, wf_choice_t *to, void *arg)
 {
     set_ban(topic, from, to, arg);
     to->measured = wf_topic_knows(topic, from);
-    to->cost_ns = from->cost_ns;
+    to->cost_ns = full_cost(from);
     to->sd_rel = to->measured ? from->sd_rel : 0;
 }
 
 void wf_profile_apply(const wf_profile_t *profile, wf_job_t *job, bool bans_only)
 {
     each_choice(profile, job, bans_only ? set_ban : set_cost, NULL);
+}
+
+void wf_profile_correct(wf_profile_t *profile, const wf_problem_t *problem, const char *tactic,
+                        double context_ns)
+{
+    uint64_t index;
+    if (!wf_map_get(&profile->index, problem->text, strlen(problem->text), &index))
+        return;
+    wf_topic_t *topic = &profile->topics.items[index];
+    size_t c = wf_topic_find(topic, tactic);
+    if (c == topic->choice_count)
+        return;
+    topic->choices[c].context_ns = context_ns;
+    topic->choices[c].in_context = true;
 }
 
 typedef struct perturbation {
@@ -457,8 +479,9 @@ static void perturb(const wf_topic_t *topic, const wf_topic_choice_t *from, wf_c
     double u = ((double)(wf_rng_next(&rng) >> 11) + 0.5) / 9007199254740992.0;
     double v = (double)(wf_rng_next(&rng) >> 11) / 9007199254740992.0;
     double normal = sqrt(-2 * log(u)) * cos(2 * acos(-1.0) * v); /* Box and Muller 1958 */
-    double sd = from->view ? 0 : hypot(from->sd_rel, p->context_sd);
-    to->cost_ns = from->cost_ns * exp(sd * normal);
+    double context_sd = from->in_context ? CONTEXT_KNOWN_SD : p->context_sd;
+    double sd = from->view ? 0 : hypot(from->sd_rel, context_sd);
+    to->cost_ns = full_cost(from) * exp(sd * normal);
 }
 
 void wf_profile_perturb(const wf_profile_t *profile, wf_job_t *job, double context_sd, wf_rng_t *rng)

@@ -29,6 +29,8 @@ typedef struct wf_topic_choice {
     wf_times_t log_ratios;  /* to the anchor, of this session */
     wf_timing_t row;        /* from the database, when stored */
     double cost_ns, sd_rel; /* as far as known; sd_rel of an estimate is a prior */
+    double context_ns;      /* what it takes more inside the model, as far as that was seen there */
+    bool in_context;        /* it was */
     double worth_ns;        /* of measuring it, per run of the model */
 } wf_topic_choice_t;
 
@@ -70,6 +72,9 @@ void wf_profile_deinit(wf_profile_t *profile);
 wf_status_t wf_profile_sync(wf_profile_t *profile, wf_job_t *job, wf_database_t *database) WF_MUST_USE;
 /* Sets cost, uncertainty and bans of every choice in the spaces; bans_only leaves the estimates. */
 void wf_profile_apply(const wf_profile_t *profile, wf_job_t *job, bool bans_only);
+/* What a choice takes inside the model beside what it takes alone; for every part, from the next apply on. */
+void wf_profile_correct(wf_profile_t *profile, const wf_problem_t *problem, const char *tactic,
+                        double context_ns);
 /* Sets costs as they may also be: every cost times exp(sd N(0,1)), sd being that of the choice and
  * `context_sd` together. A route that is best for such costs is one that may be best. Undone by
  * wf_profile_apply. */

@@ -47,6 +47,30 @@ static wf_status_t add_misses(wf_tuner_t *tuner, json_t *report)
     return failed == 0 ? WF_OK : wf_status_out_of_memory();
 }
 
+/* How routes were searched, and what was seen of choices inside the model. */
+static void add_search(const wf_tuner_t *tuner, json_t *rest)
+{
+    const wf_trials_t *trials = &tuner->trials;
+    json_t *screened = json_array();
+    for (size_t i = 0; i < tuner->screened.count; i++) {
+        const wf_screened_t *row = &tuner->screened.items[i];
+        double effect = row->effect.log_ratio, half = 1.96 * row->effect.se;
+        (void)json_array_append_new(
+            screened, json_pack("{s:s s:o s:o s:o s:f s:o s:I s:b}", "change", row->name, "effect",
+                                number(exp(effect) - 1), "lo95", number(exp(effect - half) - 1), "hi95",
+                                number(exp(effect + half) - 1), "alone_ns", row->predicted_ns, "shrunk",
+                                number(exp(row->effect.shrunk) - 1), "pairs", (json_int_t)row->pair_count,
+                                "kept", row->kept));
+    }
+    (void)json_object_set_new(
+        rest, "search",
+        json_pack("{s:s s:I s:o s:o}", "strategy",
+                  tuner->options->strategy != NULL ? tuner->options->strategy : "joint", "trials",
+                  (json_int_t)trials->linked, "trials_per_minute",
+                  number(trials->seconds > 0 ? 60 * (double)trials->linked / trials->seconds : (double)NAN),
+                  "in_context", screened));
+}
+
 wf_status_t wf_tuner_report(wf_tuner_t *tuner)
 {
     const wf_comparison_t *c = &tuner->comparison;
@@ -72,6 +96,10 @@ wf_status_t wf_tuner_report(wf_tuner_t *tuner)
         number(tuner->aa_ratio), "sd", number(tuner->aa_sd), "waited_s",
         tuner->worker != NULL ? wf_worker_waited_s(tuner->worker) : 0.0, "engine",
         tuner->options->output_path, "record", tuner->record_path, "timing_cache", tuner->database_path);
+    if (tuner->dry_run != NULL && rest != NULL)
+        (void)json_object_set(rest, "dry_run", tuner->dry_run);
+    if (rest != NULL)
+        add_search(tuner, rest);
     if (status == WF_OK) {
         status = report != NULL && rest != NULL && json_object_update(report, rest) == 0
                      ? take_text(tuner, report)

@@ -14,6 +14,20 @@
 
 /* ---- The route ---- */
 
+/* What results are kept by: the default and how it was searched from. */
+static wf_status_t name_base(wf_tuner_t *tuner)
+{
+    wf_text_t text;
+    wf_text_init(&text, tuner->allocator, UINT32_MAX);
+    wf_text_append(&text, tuner->fallback.lock.data, tuner->fallback.lock.length);
+    wf_tuner_print_search(tuner, &text);
+    wf_status_t status = wf_text_take_status(&text);
+    if (status == WF_OK)
+        wf_hash_text(wf_hash_bytes(text.data, text.length), tuner->base);
+    wf_text_deinit(&text);
+    return status;
+}
+
 wf_status_t wf_stage_plan(wf_tuner_t *tuner)
 {
     wf_route_t *routes = NULL;
@@ -31,10 +45,8 @@ wf_status_t wf_stage_plan(wf_tuner_t *tuner)
                              "tactics that were put aside");
     }
     WF_TRY(solved);
-    WF_TRY(wf_candidate_set(&tuner->fallback, tuner->job, routes));
-    const wf_text_t *lock = &tuner->fallback.lock;
-    wf_hash_text(wf_hash_bytes(lock->data, lock->length), tuner->base);
-    return WF_OK;
+    WF_TRY(wf_candidate_set(&tuner->fallback, tuner->job, routes, NULL));
+    return name_base(tuner);
 }
 
 /* ---- What an earlier tuning came to ---- */

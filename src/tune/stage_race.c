@@ -195,12 +195,13 @@ static wf_status_t predict(wf_job_t *job, wf_candidate_t *candidate)
 }
 
 /* Takes the routes over. A plan that is there already, or is much slower than the best, adds nothing. */
-static wf_status_t add_candidate(wf_tuner_t *tuner, const char *name, wf_route_t *routes)
+static wf_status_t add_candidate(wf_tuner_t *tuner, const char *name, wf_route_t *routes,
+                                 const wf_knobs_t *knobs)
 {
     wf_candidate_t *candidate = &tuner->finalists[tuner->finalist_count];
     bool admitted = false;
     wf_candidate_init(candidate, name, tuner->allocator);
-    wf_status_t status = wf_candidate_set(candidate, tuner->job, routes);
+    wf_status_t status = wf_candidate_set(candidate, tuner->job, routes, knobs);
     if (status == WF_OK)
         status = predict(tuner->job, candidate);
     bool wanted = tuner->finalist_count < 2 ||
@@ -236,7 +237,7 @@ static wf_status_t add_best(wf_tuner_t *tuner, size_t allowed)
     static const char *const names[NEXT_BEST] = {"best", "second best", "third best"};
     for (size_t r = 0; r < NEXT_BEST; r++) {
         if (status == WF_OK && r < count && tuner->finalist_count < allowed) {
-            status = add_candidate(tuner, names[r], routes[r]);
+            status = add_candidate(tuner, names[r], routes[r], NULL);
             routes[r] = NULL;
         }
         wf_job_routes_free(job, routes[r]);
@@ -253,7 +254,22 @@ static wf_status_t add_plausible(wf_tuner_t *tuner, size_t draw, wf_rng_t *rng)
     wf_profile_perturb(&tuner->profile, tuner->job, CONTEXT_SD, rng);
     wf_status_t status = wf_job_solve(tuner->job, &routes);
     wf_profile_apply(&tuner->profile, tuner->job, false);
-    return status == WF_OK ? add_candidate(tuner, name, routes) : status;
+    return status == WF_OK ? add_candidate(tuner, name, routes, NULL) : status;
+}
+
+/* What stage 4 or a strategy came to. */
+static wf_status_t add_found(wf_tuner_t *tuner)
+{
+    wf_route_t *routes = tuner->found.routes;
+    if (routes == NULL)
+        return WF_OK;
+    tuner->found.routes = NULL;
+    return add_candidate(tuner, tuner->found.name, routes, &tuner->found.knobs);
+}
+
+static bool is_joint(const wf_tuner_t *tuner)
+{
+    return tuner->options->strategy == NULL || strcmp(tuner->options->strategy, "joint") == 0;
 }
 
 static wf_status_t collect(wf_tuner_t *tuner, size_t allowed)
@@ -262,6 +278,9 @@ static wf_status_t collect(wf_tuner_t *tuner, size_t allowed)
     double until_s = wf_tuner_elapsed_s(tuner) + BUILD_SHARE * room_s;
     wf_rng_t rng = {tuner->options->seed};
     WF_TRY(predict(tuner->job, &tuner->finalists[0]));
+    WF_TRY(add_found(tuner));
+    if (!is_joint(tuner))
+        return WF_OK;
     WF_TRY(add_best(tuner, allowed));
     for (size_t draw = 0; draw < DRAWS_MAX && tuner->finalist_count < allowed; draw++) {
         if (wf_tuner_tick(tuner) || wf_tuner_elapsed_s(tuner) > until_s)
@@ -292,7 +311,7 @@ static wf_status_t replace_default(wf_tuner_t *tuner)
     wf_tuner_tell(tuner, WF_TUNE_NOTE, 0, 0, 0,
                   "the default used a tactic that is put aside: another one is made");
     WF_TRY(wf_job_solve(tuner->job, &routes));
-    WF_TRY(wf_candidate_set(&tuner->fallback, tuner->job, routes));
+    WF_TRY(wf_candidate_set(&tuner->fallback, tuner->job, routes, NULL));
     return wf_tuner_write(tuner, &tuner->fallback, "");
 }
 

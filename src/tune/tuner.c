@@ -136,6 +136,15 @@ static wf_status_t name_device(wf_tuner_t *tuner)
     return status;
 }
 
+void wf_tuner_print_search(const wf_tuner_t *tuner, wf_text_t *out)
+{
+    const wf_tune_options_t *options = tuner->options;
+    if (options->strategy != NULL && strcmp(options->strategy, "joint") != 0)
+        wf_text_printf(out, "strategy %s\n", options->strategy);
+    if (options->trial_limit != 0)
+        wf_text_printf(out, "trials %llu\n", (unsigned long long)options->trial_limit);
+}
+
 static wf_status_t open_database(wf_tuner_t *tuner)
 {
     wf_database_scope_t scope = {tuner->device, tuner->job->cpu.thread_count, WF_MEASURE_PROTOCOL,
@@ -163,6 +172,7 @@ static wf_status_t record_key(wf_tuner_t *tuner, char out_key[33])
     }
     wf_text_printf(&text, "device %s\nprotocol %u %s\n", tuner->device, WF_MEASURE_PROTOCOL,
                    WF_MEASURE_CONTEXT);
+    wf_tuner_print_search(tuner, &text);
     wf_status_t status = wf_text_take_status(&text);
     if (status == WF_OK)
         wf_hash_text(wf_hash_bytes(text.data, text.length), out_key);
@@ -180,7 +190,9 @@ static wf_status_t open_journal(wf_tuner_t *tuner)
                   (int)tuner->job->cpu.thread_count, "specialisations", (json_int_t)tuner->job->part_count);
     if (header == NULL)
         return wf_status_out_of_memory();
-    (void)json_object_set_new(header, "searching_algorithm", json_string("joint"));
+    (void)json_object_set_new(
+        header, "searching_algorithm",
+        json_string(tuner->options->strategy != NULL ? tuner->options->strategy : "joint"));
     (void)json_object_set_new(header, "default_build_route",
                               json_string(wf_text_cstr(&tuner->fallback.lock)));
     wf_journal_options_t options = {tuner->options->record, key, header, tuner->options->fresh};
@@ -298,9 +310,19 @@ static wf_status_t make_worker(wf_tuner_t *tuner)
 /* Everything that measures, in the order of design. */
 static wf_status_t search(wf_tuner_t *tuner)
 {
-    wf_status_t (*const stages[])(wf_tuner_t *) = {wf_stage_noise, wf_stage_profile, wf_stage_solve,
-                                                   wf_stage_race, wf_stage_confirm};
-    for (size_t i = 0; i < WF_COUNT_OF(stages); i++) {
+    typedef wf_status_t stage_fn(wf_tuner_t *);
+    static stage_fn *const joint[] = {wf_stage_noise,
+                                      wf_stage_profile,
+                                      wf_stage_screen,
+                                      wf_stage_solve,
+                                      wf_stage_race,
+                                      wf_stage_confirm,
+                                      NULL};
+    static stage_fn *const other[] = {wf_stage_noise, wf_stage_strategy, wf_stage_solve,
+                                      wf_stage_race,  wf_stage_confirm,  NULL};
+    const char *name = tuner->options->strategy;
+    stage_fn *const *stages = name == NULL || strcmp(name, "joint") == 0 ? joint : other;
+    for (size_t i = 0; stages[i] != NULL; i++) {
         if (tuner->stop_asked || wf_tuner_left_s(tuner) <= wf_tuner_reserve_s(tuner))
             break;
         WF_TRY(stages[i](tuner));
@@ -355,13 +377,15 @@ static wf_status_t finish(wf_tuner_t *tuner)
 
 static wf_status_t prepare(wf_tuner_t *tuner)
 {
-    if (!tuner->options->require_cached) {
+    if (!tuner->options->require_cached && !tuner->options->dry_run) {
         WF_TRY(wf_worker_find(tuner->options->worker_path, tuner->worker_path, sizeof tuner->worker_path));
         WF_TRY(make_worker(tuner));
     }
     WF_TRY(name_device(tuner));
     WF_TRY(open_database(tuner));
     WF_TRY(wf_stage_plan(tuner));
+    if (tuner->options->dry_run)
+        return WF_OK;
     WF_TRY(open_journal(tuner));
     return resume(tuner);
 }
@@ -369,6 +393,8 @@ static wf_status_t prepare(wf_tuner_t *tuner)
 static wf_status_t run(wf_tuner_t *tuner)
 {
     WF_TRY(prepare(tuner));
+    if (tuner->options->dry_run)
+        return wf_stage_dry_run(tuner);
     WF_TRY(wf_stage_recall(tuner));
     if (tuner->recalled) {
         wf_tuner_tell(tuner, WF_TUNE_INCUMBENT, tuner->comparison.candidate_ns, 0, 0,
@@ -419,6 +445,12 @@ static void init(wf_tuner_t *tuner, wf_job_t *job, const wf_tune_options_t *opti
     wf_profile_init(&tuner->profile, job->allocator);
     wf_map_init(&tuner->strikes, job->allocator);
     wf_candidate_init(&tuner->fallback, "default", job->allocator);
+    const char *strategy = options->strategy != NULL ? options->strategy : "joint";
+    wf_candidate_init(&tuner->found, strcmp(strategy, "joint") == 0 ? "screened" : strategy, job->allocator);
+    for (size_t i = 0; i < options->build.setting_count; i++) {
+        for (size_t k = 0; k < WF_MIN(wf_knob_count(), WF_COUNT_OF(tuner->fixed_knobs)); k++)
+            tuner->fixed_knobs[k] |= strcmp(wf_knob_facts(k).name, options->build.settings[i].name) == 0;
+    }
 }
 
 static void deinit(wf_tuner_t *tuner)
@@ -426,6 +458,10 @@ static void deinit(wf_tuner_t *tuner)
     for (size_t i = 1; i < tuner->finalist_count; i++)
         wf_candidate_deinit(&tuner->finalists[i], tuner->job);
     wf_candidate_deinit(&tuner->fallback, tuner->job);
+    wf_candidate_deinit(&tuner->found, tuner->job);
+    if (tuner->trials.store_made)
+        wf_constant_store_deinit(&tuner->trials.store);
+    wf_vec_deinit(tuner->allocator, &tuner->screened);
     wf_worker_destroy(tuner->worker);
     wf_journal_close(tuner->journal);
     wf_database_close(tuner->database);
@@ -435,6 +471,7 @@ static void deinit(wf_tuner_t *tuner)
     json_decref(tuner->quarantined);
     json_decref(tuner->accuracy);
     json_decref(tuner->notes);
+    json_decref(tuner->dry_run);
     wf_arena_deinit(&tuner->arena);
 }
 
@@ -443,6 +480,7 @@ wf_status_t wf_tuner_run(wf_job_t *job, const wf_tune_options_t *options, uint64
 {
     wf_tuner_t tuner;
     *out_result = (wf_tune_result_t){.allocator = job->allocator};
+    WF_TRY(wf_strategy_check(options->strategy));
     init(&tuner, job, options, start_ns, out_result);
     wf_progress_fn *progress = job->progress;
     void *progress_self = job->progress_self;

@@ -4,7 +4,9 @@
 #define WF_TUNE_TUNER_INTERNAL_H
 
 #include "tune/journal.h"
+#include "tune/move.h"
 #include "tune/profile.h"
+#include "tune/search.h"
 #include "tune/tuner.h"
 #include "tune/worker.h"
 
@@ -15,6 +17,7 @@
 typedef struct wf_candidate {
     const char *name;   /* "default", "best", "route 2": for people */
     wf_route_t *routes; /* per part; NULL: none yet */
+    wf_knobs_t knobs;   /* of scope ENGINE and RUN; the others are the job's */
     wf_text_t lock;     /* without evidence; the plan's identity */
     uint8_t *engine;
     size_t engine_bytes;
@@ -32,6 +35,29 @@ typedef struct wf_comparison {
 
 #define WF_TUNE_FINALISTS_MAX 8u
 
+/* Routes that are measured without being built: see trial.c. */
+typedef struct wf_trials {
+    wf_constant_store_t store;
+    bool store_made, base_linked;
+    bool refused; /* the worker has no room for the constants */
+    uint64_t generation;
+    wf_base_route_t base;
+    uint64_t arena_bytes; /* of the base: what each takes */
+    uint64_t linked;      /* trials so far */
+    double seconds;
+} wf_trials_t;
+
+typedef struct wf_factors wf_factors_t;
+
+/* A choice that was compared inside the model, for the report. */
+typedef struct wf_screened {
+    const char *name;
+    double predicted_ns;
+    wf_effect_t effect;
+    bool kept, failed;
+    size_t pair_count;
+} wf_screened_t;
+
 typedef struct wf_tuner {
     wf_job_t *job;
     const wf_tune_options_t *options;
@@ -47,6 +73,7 @@ typedef struct wf_tuner {
     const char *stage;
     double stage_start_s;
     json_t *stages, *quarantined, *accuracy, *notes;
+    json_t *dry_run; /* NULL: this is none */
 
     /* Memory of other tunings, and the process that measures. NULL: not there (any more). */
     const char *device; /* fingerprint with versions of libraries */
@@ -72,6 +99,12 @@ typedef struct wf_tuner {
 
     wf_profile_t profile;
     bool converged; /* nothing more was worth measuring */
+
+    wf_trials_t trials;
+    WF_VEC(wf_screened_t) screened;
+    bool fixed_knobs[64];  /* the user said what they are */
+    wf_candidate_t found;  /* what stage 4 or a strategy came to; no routes: nothing */
+    wf_factors_t *factors; /* of the search that runs */
 
     /* Finalists; the first is a copy of `fallback`, which owns what it points to. */
     wf_candidate_t finalists[WF_TUNE_FINALISTS_MAX];
@@ -102,6 +135,8 @@ void wf_tuner_tell(wf_tuner_t *tuner, wf_tune_event_kind_t kind, double value_ns
 bool wf_tuner_tick(void *tuner);
 /* A line for the record; taken over. A record that cannot be written is noted once and given up. */
 void wf_tuner_record(wf_tuner_t *tuner, json_t *line);
+/* How it is searched, where that is not the usual way: nothing for joint without a limit. */
+void wf_tuner_print_search(const wf_tuner_t *tuner, wf_text_t *out);
 /* Ends the stage that runs and begins the next ("" ends only). */
 void wf_tuner_stage(wf_tuner_t *tuner, const char *name);
 
@@ -109,7 +144,9 @@ void wf_tuner_stage(wf_tuner_t *tuner, const char *name);
 void wf_candidate_init(wf_candidate_t *candidate, const char *name, wf_allocator_t allocator);
 void wf_candidate_deinit(wf_candidate_t *candidate, wf_job_t *job);
 /* Takes the routes over (also on failure) and writes their lock. */
-wf_status_t wf_candidate_set(wf_candidate_t *candidate, wf_job_t *job, wf_route_t *routes) WF_MUST_USE;
+/* knobs NULL: the job's. */
+wf_status_t wf_candidate_set(wf_candidate_t *candidate, wf_job_t *job, wf_route_t *routes,
+                             const wf_knobs_t *knobs) WF_MUST_USE;
 /* Engine bytes of the candidate, with evidence ("" for none) in its lock. */
 wf_status_t wf_candidate_make(wf_candidate_t *candidate, wf_job_t *job, const char *evidence) WF_MUST_USE;
 /* Frees the engine bytes. */
@@ -128,6 +165,16 @@ wf_status_t wf_stage_noise(wf_tuner_t *tuner) WF_MUST_USE;   /* stage_race.c */
 wf_status_t wf_stage_profile(wf_tuner_t *tuner) WF_MUST_USE; /* stage_profile.c */
 /* Nothing may be measured: CACHE_MISS naming what would be first. */
 wf_status_t wf_stage_cached(wf_tuner_t *tuner) WF_MUST_USE;
+/* All choices that measuring alone left open, at once and inside the model. */
+wf_status_t wf_stage_screen(wf_tuner_t *tuner) WF_MUST_USE; /* stage_screen.c */
+/* Another strategy than joint, in the place of profile and screen. */
+wf_status_t wf_stage_strategy(wf_tuner_t *tuner) WF_MUST_USE; /* stage_strategy.c */
+/* USAGE for a name that is no strategy; NULL is joint. */
+wf_status_t wf_strategy_check(const char *name) WF_MUST_USE;
+/* Instead of tuning: what would be tried and how long it would take, for the report. */
+wf_status_t wf_stage_dry_run(wf_tuner_t *tuner) WF_MUST_USE;
+/* Trials of the strategy and factors of its space; SIZE_MAX: as many as there is time for. */
+size_t wf_strategy_trials(wf_tuner_t *tuner, size_t *out_factor_count);
 wf_status_t wf_stage_solve(wf_tuner_t *tuner) WF_MUST_USE; /* stage_race.c */
 wf_status_t wf_stage_race(wf_tuner_t *tuner) WF_MUST_USE;
 wf_status_t wf_stage_confirm(wf_tuner_t *tuner) WF_MUST_USE; /* stage_confirm.c */
@@ -148,6 +195,40 @@ wf_status_t wf_tuner_write(wf_tuner_t *tuner, wf_candidate_t *candidate, const c
 /* [evidence] of a candidate's routes: one line per step. */
 wf_status_t wf_tuner_evidence(wf_tuner_t *tuner, const wf_candidate_t *candidate,
                               wf_text_t *out) WF_MUST_USE; /* evidence.c */
+
+/* ---- Trials (trial.c) ---- */
+/* Makes ready to measure routes beside `base` (borrowed until the end). *out_ready false: there is no room or
+ * it does not run; told. */
+wf_status_t wf_trials_begin(wf_tuner_t *tuner, const wf_base_route_t *base, bool *out_ready) WF_MUST_USE;
+void wf_trials_end(wf_tuner_t *tuner);
+/* One block, in random order: out_ns[i] of route i (NaN: it did not run), *out_base_ns of the base (NULL: not
+ * wanted). routes[i] NULL: it cannot be, NaN. *out_over: there is no time for another. */
+wf_status_t wf_trials_block(wf_tuner_t *tuner, wf_route_t *const *routes, const wf_knobs_t *knobs,
+                            size_t count, double until_s, double *out_ns, double *out_base_ns,
+                            bool *out_over) WF_MUST_USE;
+/* Seconds of one trial: linking, warming up, sampling. */
+double wf_trials_each_s(const wf_tuner_t *tuner);
+
+/* Factors whose values are moves from a base. */
+struct wf_factors {
+    wf_base_route_t base;
+    wf_moves_t moves;
+    WF_VEC(uint32_t) first; /* of each factor's moves, and one more at the end */
+    WF_VEC(uint32_t) value_counts;
+    double until_s;
+    size_t shown; /* trials told so far */
+};
+/* Groups moves (taken over) by factor; `one` keeps only the first move of each, and at most `most` factors,
+ * those first in the list. */
+wf_status_t wf_factors_make(wf_tuner_t *tuner, const wf_base_route_t *base, wf_moves_t *moves, bool one,
+                            size_t most, wf_factors_t *out_factors) WF_MUST_USE;
+void wf_factors_deinit(wf_tuner_t *tuner, wf_factors_t *factors);
+/* A wf_search_measure_fn; self is the tuner, whose `factors` is set. */
+wf_status_t wf_factors_measure(void *self, const uint8_t *const *assignments, size_t count, bool with_default,
+                               double *out_logs, bool *out_over) WF_MUST_USE;
+/* Routes and knobs of an assignment. */
+wf_status_t wf_factors_apply(wf_tuner_t *tuner, const wf_factors_t *factors, const uint8_t *assignment,
+                             wf_route_t **out_routes, wf_knobs_t *out_knobs) WF_MUST_USE;
 
 /* ---- Report (report.c): result->report_json from what is known. ---- */
 wf_status_t wf_tuner_report(wf_tuner_t *tuner) WF_MUST_USE;

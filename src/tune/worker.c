@@ -555,26 +555,66 @@ static wf_status_t simple_request(wf_worker_t *worker, const request_t *request,
     return status;
 }
 
+/* Sends a message that a memfd follows. */
+static wf_status_t request_with(wf_worker_t *worker, wf_message_kind_t kind, wf_text_t *payload, int fd,
+                                size_t memory_bytes, wf_fault_t *fault)
+{
+    request_t request = {.kind = kind, .payload = payload, .fd = fd, .limits = {memory_bytes, 0}};
+    wf_status_t status = simple_request(worker, &request, fault);
+    (void)close(fd);
+    return status;
+}
+
+static wf_status_t load(wf_worker_t *worker, const wf_load_message_t *message, const void *engine,
+                        size_t memory_bytes, wf_fault_t *fault)
+{
+    assert(message->slot < WF_WORKER_SLOTS);
+    *fault = (wf_fault_t){.kind = WF_FAULT_NONE, .item = SIZE_MAX};
+    WF_TRY(wf_worker_start(worker));
+    int fd;
+    void *data;
+    WF_TRY(make_memory("wayfinder-engine", message->engine_bytes, &fd, &data));
+    memcpy(data, engine, message->engine_bytes);
+    (void)munmap(data, message->engine_bytes);
+    wf_text_t payload = new_payload(worker);
+    wf_load_pack(message, &payload);
+    wf_status_t status = request_with(worker, WF_MESSAGE_LOAD, &payload, fd, memory_bytes, fault);
+    wf_text_deinit(&payload);
+    return status;
+}
+
 wf_status_t wf_worker_load(wf_worker_t *worker, uint32_t slot, const void *engine, size_t engine_bytes,
                            uint64_t seed, wf_fault_t *out_fault)
 {
-    assert(slot < WF_WORKER_SLOTS);
+    wf_load_message_t message = {.slot = slot, .engine_bytes = engine_bytes, .seed = seed};
+    /* Mapped bytes, packed constants and an arena that may be several times as large. */
+    return load(worker, &message, engine, 4 * engine_bytes, out_fault);
+}
+
+wf_status_t wf_worker_link(wf_worker_t *worker, uint32_t slot, const void *engine, size_t engine_bytes,
+                           uint64_t seed, size_t memory_bytes, wf_fault_t *out_fault)
+{
+    wf_load_message_t message = {.slot = slot, .linked = 1, .engine_bytes = engine_bytes, .seed = seed};
+    return load(worker, &message, engine, memory_bytes, out_fault);
+}
+
+wf_status_t wf_worker_store(wf_worker_t *worker, size_t constant_bytes, size_t limit_bytes,
+                            wf_worker_copy_fn *copy, const void *arg, wf_fault_t *out_fault)
+{
     *out_fault = (wf_fault_t){.kind = WF_FAULT_NONE, .item = SIZE_MAX};
     WF_TRY(wf_worker_start(worker));
     int fd;
     void *data;
-    WF_TRY(make_memory("wayfinder-engine", engine_bytes, &fd, &data));
-    memcpy(data, engine, engine_bytes);
-    (void)munmap(data, engine_bytes);
-    wf_load_message_t message = {slot, engine_bytes, seed};
+    size_t bytes = WF_MAX(constant_bytes, (size_t)1);
+    WF_TRY(make_memory("wayfinder-constants", bytes, &fd, &data));
+    if (constant_bytes > 0)
+        copy(arg, data);
+    (void)munmap(data, bytes);
+    wf_store_message_t message = {bytes, limit_bytes};
     wf_text_t payload = new_payload(worker);
-    wf_load_pack(&message, &payload);
-    /* Mapped bytes, packed constants and an arena that may be several times as large. */
-    request_t request = {
-        .kind = WF_MESSAGE_LOAD, .payload = &payload, .fd = fd, .limits = {4 * engine_bytes, 0}};
-    wf_status_t status = simple_request(worker, &request, out_fault);
+    wf_store_pack(&message, &payload);
+    wf_status_t status = request_with(worker, WF_MESSAGE_STORE, &payload, fd, 2 * bytes, out_fault);
     wf_text_deinit(&payload);
-    (void)close(fd);
     return status;
 }
 

@@ -72,6 +72,15 @@ wf_status_t wf_worker_measure(wf_worker_t *worker, const wf_measure_request_t *r
  * engine that cannot be opened gives its status. */
 wf_status_t wf_worker_load(wf_worker_t *worker, uint32_t slot, const void *engine, size_t engine_bytes,
                            uint64_t seed, wf_fault_t *out_fault) WF_MUST_USE;
+/* Gives the worker the constants that wf_worker_link links against: `copy` writes `constant_bytes` bytes.
+ * Kernels of linked engines are kept prepared, those that no slot uses as long as their packed constants fit
+ * into limit_bytes. Gone with the process. */
+typedef void wf_worker_copy_fn(const void *arg, uint8_t *target);
+wf_status_t wf_worker_store(wf_worker_t *worker, size_t constant_bytes, size_t limit_bytes,
+                            wf_worker_copy_fn *copy, const void *arg, wf_fault_t *out_fault) WF_MUST_USE;
+/* wf_worker_load for an engine that was written against the store. INTERNAL without one. */
+wf_status_t wf_worker_link(wf_worker_t *worker, uint32_t slot, const void *engine, size_t engine_bytes,
+                           uint64_t seed, size_t memory_bytes, wf_fault_t *out_fault) WF_MUST_USE;
 wf_status_t wf_worker_unload(wf_worker_t *worker, uint32_t slot) WF_MUST_USE;
 /* Blocks of loaded engines, interleaved; times as in wf_measure_result_t, one column per slot of the race. */
 wf_status_t wf_worker_race(wf_worker_t *worker, const wf_race_message_t *race,

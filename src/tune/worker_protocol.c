@@ -235,6 +235,7 @@ wf_status_t wf_measure_unpack(wf_unpack_t *in, wf_arena_t *arena, wf_measure_mes
 void wf_load_pack(const wf_load_message_t *load, wf_text_t *out)
 {
     wf_pack_u32(out, load->slot);
+    wf_pack_u32(out, load->linked);
     wf_pack_u64(out, load->engine_bytes);
     wf_pack_u64(out, load->seed);
 }
@@ -242,10 +243,24 @@ void wf_load_pack(const wf_load_message_t *load, wf_text_t *out)
 wf_status_t wf_load_unpack(wf_unpack_t *in, wf_load_message_t *out_load)
 {
     out_load->slot = wf_unpack_u32(in);
+    out_load->linked = wf_unpack_u32(in);
     out_load->engine_bytes = wf_unpack_u64(in);
     out_load->seed = wf_unpack_u64(in);
     in->failed |= out_load->slot >= WF_WORKER_SLOTS;
     return wf_unpack_end(in, "load");
+}
+
+void wf_store_pack(const wf_store_message_t *store, wf_text_t *out)
+{
+    wf_pack_u64(out, store->constant_bytes);
+    wf_pack_u64(out, store->limit_bytes);
+}
+
+wf_status_t wf_store_unpack(wf_unpack_t *in, wf_store_message_t *out_store)
+{
+    out_store->constant_bytes = wf_unpack_u64(in);
+    out_store->limit_bytes = wf_unpack_u64(in);
+    return wf_unpack_end(in, "store");
 }
 
 void wf_race_pack(const wf_race_message_t *race, wf_text_t *out)

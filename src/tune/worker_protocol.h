@@ -9,6 +9,7 @@
  *   tuner                         worker
  *   HELLO + fd of wf_watch_t      READY | FAILED
  *   MEASURE (+ fd of constants)   MEASURED | FAILED
+ *   STORE + fd of constants       LOADED | FAILED
  *   LOAD + fd of an engine        LOADED | FAILED
  *   RACE                          MEASURED | FAILED
  *   UNLOAD                        LOADED
@@ -19,7 +20,7 @@
 #include "base/mem.h"
 #include "tune/measure.h"
 
-#define WF_WORKER_PROTOCOL 1u
+#define WF_WORKER_PROTOCOL 2u
 #define WF_WORKER_SLOTS 32u
 #define WF_MESSAGE_MAX_BYTES ((size_t)64 << 20)
 
@@ -34,6 +35,7 @@ typedef enum wf_message_kind {
     WF_MESSAGE_RACE,
     WF_MESSAGE_UNLOAD,
     WF_MESSAGE_FAILED,
+    WF_MESSAGE_STORE,
     WF_MESSAGE_COUNT
 } wf_message_kind_t;
 
@@ -104,10 +106,18 @@ wf_status_t wf_measure_unpack(wf_unpack_t *in, wf_arena_t *arena,
 
 typedef struct wf_load_message {
     uint32_t slot;
+    uint32_t linked; /* 1: against the store of constants that came before */
     uint64_t engine_bytes, seed;
 } wf_load_message_t;
 void wf_load_pack(const wf_load_message_t *load, wf_text_t *out);
 wf_status_t wf_load_unpack(wf_unpack_t *in, wf_load_message_t *out_load) WF_MUST_USE;
+
+/* Constants of the engines that will be linked, instead of those before: linked slots are emptied. */
+typedef struct wf_store_message {
+    uint64_t constant_bytes, limit_bytes; /* limit: of packed constants that are kept */
+} wf_store_message_t;
+void wf_store_pack(const wf_store_message_t *store, wf_text_t *out);
+wf_status_t wf_store_unpack(wf_unpack_t *in, wf_store_message_t *out_store) WF_MUST_USE;
 
 /* Blocks of loaded engines: see wf_arm_sample. */
 typedef struct wf_race_message {

@@ -15,6 +15,7 @@
 #include "base/compiler.h"
 #include "base/process.h"
 #include "device/device.h"
+#include "runtime/engine.h"
 #include "tune/arm.h"
 #include "tune/canary.h"
 #include "tune/stats.h"
@@ -28,6 +29,7 @@ typedef struct slot {
     size_t length;
     wf_engine_t *engine;
     wf_arm_t *arm;
+    bool linked;
 } slot_t;
 
 typedef struct server {
@@ -38,6 +40,9 @@ typedef struct server {
     uint32_t thread_count;
     char isa[32];
     slot_t slots[WF_WORKER_SLOTS];
+    void *constants; /* mapped; NULL: no store came */
+    size_t constant_bytes;
+    wf_kernel_cache_t *cache;
 } server_t;
 
 /* ---- Memory from the tuner ---- */
@@ -222,19 +227,54 @@ static wf_status_t load(server_t *server, wf_unpack_t *in)
     WF_TRY(wf_load_unpack(in, &message));
     slot_t *slot = &server->slots[message.slot];
     slot_free(slot);
+    slot->linked = message.linked != 0;
     slot->length = (size_t)message.engine_bytes;
     WF_TRY(receive_mapping(server, slot->length, false, &slot->bytes));
     if (server->meter == NULL)
         return WF_ERROR(INTERNAL, "the worker was not greeted");
+    if (slot->linked && server->cache == NULL)
+        return WF_ERROR(INTERNAL, "there are no constants to link an engine against");
+    /* Threads are those the engine was made for: they may be what is compared. */
     wf_engine_options_t options = {.struct_bytes = sizeof options,
-                                   .thread_count = server->thread_count,
                                    .isa = server->isa[0] != '\0' ? server->isa : NULL,
                                    .allocator = server->allocator};
     watch(server, message.slot, WF_WATCH_PREPARE);
-    WF_TRY(wf_engine_open_bytes(slot->bytes, slot->length, &options, &slot->engine));
+    WF_TRY(slot->linked
+               ? wf_engine_open_linked(slot->bytes, slot->length, &options, server->cache, &slot->engine)
+               : wf_engine_open_bytes(slot->bytes, slot->length, &options, &slot->engine));
     WF_TRY(wf_arm_create(slot->engine, NULL, 0, message.seed, server->allocator, &slot->arm));
     watch(server, message.slot, WF_WATCH_LAUNCH);
-    return wf_arm_warm(slot->arm);
+    /* A trial is warmed up by its first sample. */
+    return slot->linked ? WF_OK : wf_arm_warm(slot->arm);
+}
+
+static void drop_store(server_t *server)
+{
+    for (size_t i = 0; i < WF_WORKER_SLOTS; i++) {
+        if (server->slots[i].linked)
+            slot_free(&server->slots[i]);
+    }
+    wf_kernel_cache_destroy(server->cache);
+    server->cache = NULL;
+    if (server->constants != NULL)
+        (void)munmap(server->constants, server->constant_bytes);
+    server->constants = NULL;
+}
+
+static wf_status_t take_store(server_t *server, wf_unpack_t *in)
+{
+    wf_store_message_t message;
+    WF_TRY(wf_store_unpack(in, &message));
+    drop_store(server);
+    server->constant_bytes = (size_t)message.constant_bytes;
+    WF_TRY(receive_mapping(server, server->constant_bytes, false, &server->constants));
+    return wf_kernel_cache_create(server->constants, server->constant_bytes, (size_t)message.limit_bytes,
+                                  server->allocator, (wf_log_t){0}, &server->cache);
+}
+
+static wf_status_t do_store(server_t *server, wf_unpack_t *in)
+{
+    return answer_simple(server, WF_MESSAGE_LOADED, take_store(server, in));
 }
 
 static wf_status_t do_load(server_t *server, wf_unpack_t *in)
@@ -322,7 +362,7 @@ static wf_status_t do_race(server_t *server, wf_unpack_t *in)
 typedef wf_status_t request_fn(server_t *server, wf_unpack_t *in);
 static request_fn *const requests[WF_MESSAGE_COUNT] = {
     [WF_MESSAGE_HELLO] = do_hello, [WF_MESSAGE_MEASURE] = do_measure, [WF_MESSAGE_LOAD] = do_load,
-    [WF_MESSAGE_RACE] = do_race,   [WF_MESSAGE_UNLOAD] = do_unload,
+    [WF_MESSAGE_RACE] = do_race,   [WF_MESSAGE_UNLOAD] = do_unload,   [WF_MESSAGE_STORE] = do_store,
 };
 
 /* Waits for the next request. false: the tuner is gone. */
@@ -355,6 +395,7 @@ wf_status_t wf_worker_serve(int socket, wf_allocator_t allocator)
     }
     for (size_t i = 0; i < WF_WORKER_SLOTS; i++)
         slot_free(&server.slots[i]);
+    drop_store(&server);
     wf_meter_destroy(server.meter);
     if (server.watch != NULL)
         (void)munmap(server.watch, sizeof *server.watch);

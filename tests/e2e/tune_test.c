@@ -315,6 +315,72 @@ static void tunes_several_shapes(void **state)
 }
 
 /* The engine carries a lock that makes the same bytes again, with evidence per step. */
+/* Every strategy keeps its budget and its trials, writes a checked engine and says what it did. */
+static void every_strategy_ends_with_an_engine(void **state)
+{
+    static const char *const names[] = {"joint", "fast", "full", "mixed", "greedy", "random"};
+    fixture_t *f = *state;
+    for (size_t s = 0; s < 6; s++) {
+        char record[2200];
+        (void)snprintf(record, sizeof record, "%s/record.%s", f->folder, names[s]);
+        f->options.record = record;
+        f->options.strategy = names[s];
+        f->options.trial_limit = 24;
+        f->options.budget_s = 3;
+        wf_assert_ok(tune(f));
+        check_engine_file(f);
+        FILE *lines = fopen(record, "r");
+        char line[65536];
+        size_t trials = 0;
+        bool named = false, ended = false;
+        assert_non_null(lines);
+        while (fgets(line, sizeof line, lines) != NULL) {
+            json_t *row = json_loads(line, 0, NULL);
+            assert_non_null(row);
+            trials += json_array_size(json_object_get(row, "trials"));
+            const char *type = json_string_value(json_object_get(row, "type"));
+            const char *algorithm = json_string_value(json_object_get(row, "searching_algorithm"));
+            named |= algorithm != NULL && strcmp(algorithm, names[s]) == 0;
+            ended |= type != NULL && strcmp(type, "end") == 0;
+            json_decref(row);
+        }
+        (void)fclose(lines);
+        assert_true(named && ended);
+        assert_true(trials <= 24);
+        if (strcmp(names[s], "greedy") != 0 && strcmp(names[s], "joint") != 0)
+            assert_true(trials > 0);
+    }
+}
+
+static void a_dry_run_touches_nothing(void **state)
+{
+    fixture_t *f = *state;
+    f->options.dry_run = true;
+    f->options.strategy = "fast";
+    wf_assert_ok(tune(f));
+    const json_t *plan = json_object_get(f->report, "dry_run");
+    assert_true(json_integer_value(json_object_get(plan, "factors")) > 3);
+    assert_true(json_integer_value(json_object_get(plan, "trials")) >=
+                json_integer_value(json_object_get(plan, "factors")));
+    assert_true(json_real_value(json_object_get(plan, "seconds")) > 0);
+    assert_int_equal(access(f->engine, F_OK), -1);
+    assert_int_equal(access(f->record, F_OK), -1);
+    f->options.strategy = "joint";
+    wf_assert_ok(tune(f));
+    plan = json_object_get(f->report, "dry_run");
+    assert_true(json_is_null(json_object_get(plan, "trials")));
+    assert_true(json_integer_value(json_object_get(plan, "tactics_to_measure")) > 3);
+}
+
+static void unknown_strategies_are_refused(void **state)
+{
+    fixture_t *f = *state;
+    f->options.strategy = "fats";
+    wf_status_t status = tune(f);
+    assert_int_equal(wf_status_code(status), WF_CODE_USAGE);
+    wf_status_free(status);
+}
+
 static void the_lock_rebuilds_the_engine(void **state)
 {
     fixture_t *f = *state;
@@ -593,6 +659,9 @@ int main(int argc, char **argv)
         cmocka_unit_test_setup_teardown(keeps_its_budget, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_budget_too_small_still_gives_the_default, set_up, tear_down),
         cmocka_unit_test_setup_teardown(tunes_several_shapes, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(every_strategy_ends_with_an_engine, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_dry_run_touches_nothing, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(unknown_strategies_are_refused, set_up, tear_down),
         cmocka_unit_test_setup_teardown(the_lock_rebuilds_the_engine, set_up, tear_down),
         cmocka_unit_test_setup_teardown(cached_only_never_measures, set_up, tear_down),
         cmocka_unit_test_setup_teardown(without_worker_there_is_no_tuning, set_up, tear_down),

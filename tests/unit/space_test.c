@@ -589,7 +589,7 @@ static void knobs_have_names_and_values(void **state)
         last = line;
     }
     size_t knob_count = 0;
-#define X(field, name, default_value, help) knob_count++;
+#define X(field, name, default_value, scope, help) knob_count++;
 #include "route/knobs.def"
 #undef X
     assert_int_equal(lines, knob_count);

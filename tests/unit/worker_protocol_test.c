@@ -42,7 +42,8 @@ static const wf_measure_message_t measure = {.problem = "v1 relu(x:f32[2])->f32[
                                              .places = places,
                                              .place_count = 2,
                                              .constant_bytes = 192};
-static const wf_load_message_t load = {3, 1 << 20, 5};
+static const wf_load_message_t load = {3, 1, 1 << 20, 5};
+static const wf_store_message_t store = {1 << 22, 1 << 24};
 static const wf_race_message_t race = {.slots = {4, 0, 31},
                                        .slot_count = 3,
                                        .block_count = 9,
@@ -87,6 +88,9 @@ static void pack(int kind, wf_text_t *text)
         wf_measured_pack(&result, text);
         wf_measure_result_deinit(&result);
         break;
+    case 5:
+        wf_store_pack(&store, text);
+        break;
     default:
         status = wf_status_hinted(WF_ERROR(RUNTIME_DATA, "node %d", 5), "do %s", "it");
         wf_failed_pack(status, text);
@@ -117,12 +121,14 @@ static wf_status_t unpack(int kind, wf_unpack_t *in, wf_arena_t *arena)
         if (status == WF_OK)
             wf_measure_result_deinit(&result);
         return status;
+    case 5:
+        return wf_store_unpack(in, &(wf_store_message_t){0});
     default:
         return wf_failed_unpack(in);
     }
 }
 
-enum { KINDS = 6 };
+enum { KINDS = 7 };
 
 static void what_is_packed_comes_back(void **state)
 {
@@ -157,7 +163,7 @@ static void what_is_packed_comes_back(void **state)
     in = reader(&texts[2]);
     wf_load_message_t l;
     wf_assert_ok(wf_load_unpack(&in, &l));
-    assert_true(l.slot == 3 && l.engine_bytes == 1 << 20 && l.seed == 5);
+    assert_true(l.slot == 3 && l.linked == 1 && l.engine_bytes == 1 << 20 && l.seed == 5);
 
     in = reader(&texts[3]);
     wf_race_message_t r;
@@ -165,6 +171,11 @@ static void what_is_packed_comes_back(void **state)
     assert_memory_equal(r.slots, race.slots, 3 * sizeof(uint32_t));
     assert_true(r.slot_count == 3 && r.block_count == 9 && r.runs_min == 2 && r.least_ns == 1e6 &&
                 r.seed == 8 && r.deadline_ns == 77);
+
+    in = reader(&texts[5]);
+    wf_store_message_t st;
+    wf_assert_ok(wf_store_unpack(&in, &st));
+    assert_true(st.constant_bytes == 1 << 22 && st.limit_bytes == 1 << 24);
 
     in = reader(&texts[4]);
     wf_measure_result_t got, wanted = make_result();
@@ -178,7 +189,7 @@ static void what_is_packed_comes_back(void **state)
     wf_measure_result_deinit(&got);
     wf_measure_result_deinit(&wanted);
 
-    in = reader(&texts[5]);
+    in = reader(&texts[6]);
     wf_status_t status = wf_failed_unpack(&in);
     assert_int_equal(wf_status_code(status), WF_CODE_RUNTIME_DATA);
     assert_string_equal(wf_status_message(status), "node 5");

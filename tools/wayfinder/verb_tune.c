@@ -155,6 +155,26 @@ static void print_summary(const char *path, const json_t *report)
     }
 }
 
+static void print_dry_run(const json_t *plan)
+{
+    char each[40], total[40];
+    const json_t *trials = json_object_get(plan, "trials");
+    (void)printf("strategy  %s\n", json_string_value(json_object_get(plan, "strategy")));
+    (void)printf("factors   %.0f tactic and knob choices around the default route\n",
+                 number(plan, NULL, "factors"));
+    if (json_is_integer(trials)) {
+        (void)printf("trials    %.0f, about %s in all\n", json_number_value(trials),
+                     cli_time_text(1e9 * number(plan, NULL, "seconds"), total, sizeof total));
+    } else {
+        (void)printf("trials    as many as the budget gives: about %.0f\n",
+                     number(plan, NULL, "trials_in_budget"));
+    }
+    (void)printf("a trial   about %s\n",
+                 cli_time_text(1e9 * number(plan, NULL, "trial_s"), each, sizeof each));
+    if (number(plan, NULL, "tactics_to_measure") > 0)
+        (void)printf("tactics   up to %.0f to measure alone\n", number(plan, NULL, "tactics_to_measure"));
+}
+
 /* The lock is what the engine carries. */
 static int write_lock(const cli_options_t *options, const char *engine_path)
 {
@@ -183,6 +203,9 @@ static int tune_model(const cli_options_t *options, cli_build_t *build, const ch
                               .fresh = options->fresh,
                               .require_cached = options->require_cached,
                               .seed = options->seed.value,
+                              .strategy = options->strategy,
+                              .trial_limit = options->trials.value,
+                              .dry_run = options->dry_run,
                               .event = on_event,
                               .event_self = live};
     if (tune.budget_s == 0 && options->effort.given)
@@ -200,7 +223,7 @@ static int tune_model(const cli_options_t *options, cli_build_t *build, const ch
     code = wf_status_exit_code(status);
     json_t *report = result.report_json != NULL ? json_loads(result.report_json, 0, NULL) : NULL;
     bool written = code == 0 || code == 3 || code == 130;
-    if (written && report != NULL && options->lock != NULL && access(path, F_OK) == 0) {
+    if (written && report != NULL && options->lock != NULL && !options->dry_run && access(path, F_OK) == 0) {
         int lock_code = write_lock(options, path);
         if (lock_code != 0 && code == 0)
             code = lock_code;
@@ -209,6 +232,9 @@ static int tune_model(const cli_options_t *options, cli_build_t *build, const ch
         if (options->json) {
             (void)json_object_set_new(report, "interrupted", json_boolean(code == 130));
             code = cli_print_json(json_incref(report), code);
+            wf_status_free(status);
+        } else if (options->dry_run) {
+            print_dry_run(json_object_get(report, "dry_run"));
             wf_status_free(status);
         } else {
             print_summary(path, report);
