@@ -63,6 +63,13 @@ uint32_t wf_fpu_fast(void)
     return old_state;
 }
 
+uint32_t wf_fpu_exact(void)
+{
+    uint32_t old_state = wf_fpu_state();
+    wf_fpu_restore(old_state & ~WF_FPU_FAST);
+    return old_state;
+}
+
 void wf_fpu_restore(uint32_t old_state)
 {
     uint32_t value = wf_fpu_register();

@@ -61,6 +61,8 @@ bool wf_pool_pin(wf_pool_t *pool, bool pin);
  * No-ops where the CPU has no such control. Denormal operands cost 60x (16 K floats: 50 us against 0.8 us).
  */
 uint32_t wf_fpu_fast(void);
+/* The opposite: denormals count. Returns the old state. */
+uint32_t wf_fpu_exact(void);
 /* The state of this thread, for wf_fpu_restore. */
 uint32_t wf_fpu_state(void);
 void wf_fpu_restore(uint32_t old_state);

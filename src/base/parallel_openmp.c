@@ -84,10 +84,13 @@ static void wf_openmp_state_member(void *data)
 void wf_openmp_state_set(uint32_t thread_count, uint32_t *states)
 {
     wf_openmp_states_t region = {.states = states, .wanted = wf_fpu_state()};
+    /* Threads that this region starts inherit the caller's state and must not keep it afterwards. */
+    wf_fpu_exact();
     for (uint32_t i = 0; i < thread_count; i++) {
-        states[i] = region.wanted; /* of threads that the system did not give */
+        states[i] = wf_fpu_state(); /* of threads that later regions start */
     }
     GOMP_parallel(wf_openmp_state_member, &region, thread_count, 0);
+    wf_fpu_restore(region.wanted);
 }
 
 void wf_openmp_state_restore(uint32_t thread_count, uint32_t *states)

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Every tactic that a source offers for a table of problems, against the reference: what list offers query
  * knows, prepare makes, launch computes, from two threads at once too. */
-#include <dlfcn.h>
 #include <math.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -15,6 +14,7 @@
 #include "base/compiler.h"
 #include "base/parallel.h"
 #include "device/device.h"
+#include "device/tiers.h"
 #include "ref/ref.h"
 
 #define CONV(x, w, attrs) "v1 conv(x:f32[" x "],w:f32[" w "]const){" attrs "}"
@@ -141,6 +141,7 @@ static float *in_layout(const wf_tensor_t *tensor, wf_layout_t layout)
 typedef struct found {
     char ids[TACTICS_MAX][WF_TACTIC_ID_MAX];
     size_t count, declines;
+    wf_decline_t last_reason;
 } found_t;
 
 static wf_status_t take_offer(void *self, const wf_tactic_t *tactic)
@@ -156,8 +157,8 @@ static wf_status_t take_offer(void *self, const wf_tactic_t *tactic)
 
 static void take_decline(void *self, const char *family, wf_decline_t reason, const char *text)
 {
-    (void)reason;
     found_t *found = self;
+    found->last_reason = reason;
     assert_true(family[0] != '\0' && text[0] != '\0');
     found->declines++;
 }
@@ -292,6 +293,7 @@ typedef struct opened {
     wf_backends_t *backends;
     const wf_source_t *source;
     void *self;
+    wf_cpu_t cpu;
 } opened_t;
 
 static opened_t open_source(const char *name, uint32_t thread_count)
@@ -301,7 +303,7 @@ static opened_t open_source(const char *name, uint32_t thread_count)
     wf_cpu_t cpu = wf_device_cpu(&device, thread_count);
     const char *only[] = {name, NULL};
     wf_backends_options_t options = {.only = only};
-    opened_t opened = {0};
+    opened_t opened = {.cpu = cpu};
     wf_assert_ok(wf_backends_open(&cpu, &options, wf_allocator_system(), (wf_log_t){0}, &opened.backends));
     opened.source = wf_backends_source(opened.backends, 0, &opened.self);
     return opened;
@@ -399,12 +401,74 @@ static void onednn_runs_on_one_thread(void **state)
     assert_true(run_table("onednn", 1, true, &random) > WF_COUNT_OF(problems));
 }
 
+/* A library that is not there is a decline with a sentence, and an engine that needs it is told so. */
+static void a_missing_library_is_declined_by_name(void **state)
+{
+    (void)state;
+    assert_int_equal(setenv("WAYFINDER_ONEDNN", "/nonexistent/libdnnl.so.2", 1), 0);
+    opened_t opened = open_source("onednn", 2);
+    wf_arena_t arena;
+    wf_arena_init(&arena, wf_allocator_system());
+    found_t conv = {0}, relu = {0};
+    const wf_problem_t *problem = parse(problems[0], &arena);
+    const wf_tactic_sink_t conv_sink = {&conv, take_offer, take_decline},
+                           relu_sink = {&relu, take_offer, take_decline};
+    wf_assert_ok(opened.source->list(opened.self, problem, &conv_sink));
+    wf_assert_ok(opened.source->list(opened.self, parse("v1 relu(x:f32[4])->f32[4]", &arena), &relu_sink));
+    assert_int_equal(conv.count, 0);
+    assert_int_equal(conv.declines, 1);
+    assert_int_equal(conv.last_reason, (opened.cpu.tier_mask & WF_TIER_BIT(WF_TIER_AVX2)) != 0
+                                           ? WF_DECLINE_LIBRARY
+                                           : WF_DECLINE_DEVICE);
+    assert_int_equal(relu.count + relu.declines, 0);
+    assert_false(opened.source->needs_openmp(opened.self));
+    assert_string_equal(opened.source->version(opened.self), "");
+    wf_tactic_needs_t needs;
+    wf_assert_fails(opened.source->query(opened.self, problem, "onednn/jit:avx2.last", NULL, NULL, &needs),
+                    LIBRARY_MISSING);
+    wf_kernel_t *kernel = NULL;
+    wf_assert_fails(opened.source->prepare(opened.self, problem, "onednn/jit:avx2.last", NULL,
+                                           wf_allocator_system(), &kernel),
+                    LIBRARY_MISSING);
+    assert_null(kernel);
+    wf_arena_deinit(&arena);
+    wf_backends_close(opened.backends);
+    assert_int_equal(unsetenv("WAYFINDER_ONEDNN"), 0);
+}
+
+static void unknown_tactics_are_missing(void **state)
+{
+    (void)state;
+    if (!has_onednn())
+        skip();
+    static const char *const ids[] = {"onednn/",
+                                      "onednn/.last",
+                                      "onednn/jit:avx2",
+                                      "onednn/jit:avx2.nowhere",
+                                      "onednn/nothing:avx9.last",
+                                      "onednn/ref:any.last",
+                                      "onednn/jit:avx2.matmul"};
+    opened_t opened = open_source("onednn", 1);
+    wf_arena_t arena;
+    wf_arena_init(&arena, wf_allocator_system());
+    const wf_problem_t *problem = parse(problems[0], &arena);
+    for (size_t i = 0; i < WF_COUNT_OF(ids); i++) {
+        wf_tactic_needs_t needs;
+        wf_assert_fails(opened.source->query(opened.self, problem, ids[i], NULL, NULL, &needs),
+                        TACTIC_MISSING);
+    }
+    wf_arena_deinit(&arena);
+    wf_backends_close(opened.backends);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(native_agrees_with_the_reference),
         cmocka_unit_test(onednn_agrees_with_the_reference),
         cmocka_unit_test(onednn_runs_on_one_thread),
+        cmocka_unit_test(a_missing_library_is_declined_by_name),
+        cmocka_unit_test(unknown_tactics_are_missing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -258,6 +258,52 @@ static void all_threads_have_the_state_of_the_caller(void **state)
     assert_int_equal(wf_fpu_state(), original);
 }
 
+typedef void libgomp_parallel_fn(void (*fn)(void *), void *data, unsigned thread_count, unsigned flags);
+
+typedef struct foreign {
+    atomic_uint members, fast;
+} foreign_t;
+
+/* What a library does on libgomp's threads, knowing nothing of the caller's state. */
+static void foreign_member(void *data)
+{
+    foreign_t *foreign = data;
+    uint32_t before = wf_fpu_state();
+    bool fast = wf_fpu_fast() == wf_fpu_state();
+    wf_fpu_restore(before);
+    atomic_fetch_add(&foreign->members, 1);
+    atomic_fetch_add(&foreign->fast, fast);
+}
+
+static void regions_of_a_library_have_the_state_between_begin_and_end(void **state)
+{
+    (void)state;
+#if !defined(__x86_64__) && !defined(__aarch64__)
+    skip();
+#endif
+    if (!wf_pool_has_openmp())
+        skip();
+    libgomp_parallel_fn *parallel;
+    void *entry = wf_pool_openmp_entry();
+    memcpy(&parallel, &entry, sizeof parallel);
+    wf_pool_t *pool;
+    wf_assert_ok(wf_pool_create(3, true, wf_allocator_system(), &pool));
+    for (int round = 0; round < 3; round++) {
+        foreign_t inside = {0}, after = {0};
+        uint32_t before = wf_fpu_fast();
+        wf_pool_begin(pool);
+        parallel(foreign_member, &inside, 3, 0);
+        wf_pool_end(pool);
+        wf_fpu_restore(before);
+        parallel(foreign_member, &after, 3, 0);
+        assert_int_equal(atomic_load(&inside.fast), atomic_load(&inside.members));
+        assert_true(atomic_load(&inside.members) >= 1);
+        assert_int_equal(atomic_load(&after.fast), 0);
+        wf_pool_rest(pool);
+    }
+    wf_pool_destroy(pool);
+}
+
 static void fast_and_restore_nest(void **state)
 {
     (void)state;
@@ -356,6 +402,7 @@ int main(void)
         cmocka_unit_test(long_items_are_waited_for),
         cmocka_unit_test(idle_workers_sleep),
         cmocka_unit_test(all_threads_have_the_state_of_the_caller),
+        cmocka_unit_test(regions_of_a_library_have_the_state_between_begin_and_end),
         cmocka_unit_test(fast_and_restore_nest),
         cmocka_unit_test(two_pools_do_not_meet),
         cmocka_unit_test(pinned_pools_work),

@@ -15,7 +15,9 @@
 
 #define PREFIX "onednn/"
 #define IMPL_MAX 64u
-/* Launches of one kernel at the same time that find their memory objects made; others make their own. */
+/* Launches of one kernel at the same time that find their memory objects made; others make their own, in the
+ * library's memory. Made for every launch the smallest convolution took 3.5 us instead of 0.9 (AMD EPYC,
+ * 2026-12-01). */
 #define SETS 4u
 
 typedef struct wf_onednn {
@@ -368,7 +370,7 @@ static const wf_dnnl_form_t *id_parse(const char *id, char out_impl[IMPL_MAX])
 static wf_status_t missing(const char *id, const wf_problem_t *problem, const char *why)
 {
     return wf_status_hinted(WF_ERROR(TACTIC_MISSING, "tactic %s does not do %s: %s", id, problem->text, why),
-                            "tune again on this machine, or build with -k source.onednn=off");
+                            "tune the model again on this machine, or build it with -k source.onednn=off");
 }
 
 /* Fills the recipe (to be given back in any case) and the library's description of the tactic. */
@@ -381,8 +383,8 @@ static wf_status_t find_pd(wf_onednn_t *source, const wf_problem_t *problem, con
     if (!is_open(source)) {
         return wf_status_hinted(
             WF_ERROR(LIBRARY_MISSING, "tactic %s: %s", id, source->library.refusal),
-            "install libdnnl2, or build the engine again on this machine (build --locked FILE "
-            "needs the library too; without --locked the native kernels are used)");
+            "install it, or build the engine again from its model: without the library the native "
+            "kernels are used");
     }
     const wf_dnnl_form_t *form = id_parse(id, impl);
     if (form == NULL)
