@@ -52,6 +52,10 @@ typedef struct wf_build_options {
      * CPU model) or "portable" (every machine that has its tactics). NULL: portable, or what the lock says.
      */
     const char *fit;
+    /* The lock is followed as far as its tactics exist here, and the engine gets a lock of its own: for
+     * machines other than the lock's. report_json says decisions_kept and lists decisions_anew, which should
+     * be measured. */
+    bool lock_guides;
 } wf_build_options_t;
 
 /* The bytes of an engine and what was found while making it. Free with wf_build_result_free. */

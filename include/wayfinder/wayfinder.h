@@ -4,6 +4,7 @@
 #define WAYFINDER_WAYFINDER_H
 
 #include "wayfinder/allocator.h"
+#include "wayfinder/archive.h"
 #include "wayfinder/backend.h"
 #include "wayfinder/builder.h"
 #include "wayfinder/context.h"

@@ -4,12 +4,14 @@
 
 #include "api/options.h"
 #include "base/compiler.h"
+#include "tune/guide.h"
 #include "tune/job.h"
 #include "tune/lock.h"
 #include "wayfinder/builder.h"
 
-static wf_status_t make_report(wf_job_t *job, const wf_route_t *routes, json_t *accuracy,
-                               wf_build_result_t *result)
+/* `anew` NULL: no lock guided the build. */
+static wf_status_t make_report(wf_job_t *job, const wf_route_t *routes, json_t *accuracy, json_t *anew,
+                               size_t kept, wf_build_result_t *result)
 {
     double cost_ns = 0;
     size_t step_count = 0;
@@ -22,6 +24,10 @@ static wf_status_t make_report(wf_job_t *job, const wf_route_t *routes, json_t *
                   "threads", (int)job->cpu.thread_count, "specialisations", (json_int_t)job->part_count,
                   "route_items", (json_int_t)step_count, "estimated_ns", cost_ns, "engine_bytes",
                   (json_int_t)result->engine_bytes, "accuracy", accuracy);
+    if (anew != NULL) {
+        (void)json_object_set(report, "decisions_anew", anew);
+        (void)json_object_set_new(report, "decisions_kept", json_integer((json_int_t)kept));
+    }
     wf_status_t status = wf_api_json_text(report, job->allocator, &result->report_json);
     json_decref(report);
     return status;
@@ -32,19 +38,23 @@ static wf_status_t build_job(wf_job_t *job, const wf_build_options_t *options, w
     wf_route_t *routes = NULL;
     wf_text_t lock;
     wf_text_init(&lock, job->allocator, UINT32_MAX);
-    json_t *accuracy = json_array();
-    wf_status_t status = options->lock != NULL ? wf_job_routes_from_lock(job, options->lock, &routes)
-                                               : wf_job_solve(job, &routes);
-    if (status == WF_OK && options->lock == NULL)
+    json_t *accuracy = json_array(), *anew = options->lock_guides ? json_array() : NULL;
+    size_t kept = 0;
+    bool verbatim = options->lock != NULL && !options->lock_guides;
+    wf_status_t status = verbatim                ? wf_job_routes_from_lock(job, options->lock, &routes)
+                         : options->lock != NULL ? wf_job_guided(job, options->lock, anew, &kept, &routes)
+                                                 : wf_job_solve(job, &routes);
+    if (status == WF_OK && !verbatim)
         status = wf_job_lock(job, NULL, routes, "", &lock);
-    const char *lock_text = options->lock != NULL ? options->lock : wf_text_cstr(&lock);
+    const char *lock_text = verbatim ? options->lock : wf_text_cstr(&lock);
     if (status == WF_OK)
         status = wf_job_engine(job, routes, lock_text, &result->engine, &result->engine_bytes);
     if (status == WF_OK && !options->skip_check) {
         status = wf_job_check(job, result->engine, result->engine_bytes, options->check_seed, accuracy);
     }
     if (status == WF_OK)
-        status = make_report(job, routes, accuracy, result);
+        status = make_report(job, routes, accuracy, anew, kept, result);
+    json_decref(anew);
     json_decref(accuracy);
     wf_text_deinit(&lock);
     wf_job_routes_free(job, routes);

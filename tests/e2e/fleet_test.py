@@ -132,12 +132,46 @@ def machines(tmp):
     refused("build", MODEL, "--fit", "loose", "-o", os.path.join(tmp, "x.wfe"), code=2, words=["portable"], name="WF-0201")
 
 
+def archives(tmp):
+    """One file from which the engine comes back, here without and elsewhere with the model."""
+    engine, archive, out = (os.path.join(tmp, n) for n in ("a.wfe", "a.wfa", "out.wfe"))
+    db = ("--timing-cache", os.path.join(tmp, "t.db"))
+    tool("tune", MODEL, "-o", engine, "--archive", archive, "--threads", "2", "--budget", "2s", *db)
+    tool("build", "--archive", archive, "-o", out)
+    assert digest(out) == digest(engine)
+    os.remove(out)
+    said = json.loads(tool("build", MODEL, "--archive", archive, "-o", out, "--json").stdout)
+    assert said["identical"] and digest(out) == digest(engine), said
+    # A machine without the tier: refused without the model, rebuilt with it, and told what to measure.
+    scalar = ("--isa", "scalar")
+    refused("build", OTHER, "--archive", archive, "-o", out, code=9, words=["model"], name="WF-0903")
+    said = json.loads(tool("build", MODEL, "--archive", archive, "-o", out, "--json", *scalar).stdout)
+    assert not said["identical"] and len(said["decisions_anew"]) > 0, said
+    tool("run", out, "--random", *scalar)
+    refused("build", "--archive", archive, "-o", out, code=7, words=["name the model"], name="WF-0704",
+            env={"WAYFINDER_TIER": "scalar"})
+    data = bytearray(open(archive, "rb").read())
+    bad = os.path.join(tmp, "bad.wfa")
+    for change in (slice(0, 1), slice(100, 101), slice(len(data) - 1, len(data))):
+        copy = bytearray(data)
+        copy[change] = bytes([copy[change][0] ^ 1])
+        open(bad, "wb").write(copy)
+        refused("build", "--archive", bad, "-o", out, code=8, words=["bad.wfa"], name="WF-0807")
+    open(bad, "wb").write(data[:-1])
+    refused("build", "--archive", bad, "-o", out, code=8, words=["cut off"], name="WF-0807")
+    text = os.path.join(tmp, "notes.txt")
+    open(text, "w").write("keep")
+    refused("tune", MODEL, "-o", engine, "--archive", text, "--budget", "1s", *db, code=2, words=["--force"], name="WF-0205")
+    assert open(text).read() == "keep"
+
+
 def main():
     tmp = tempfile.mkdtemp()
     try:
         engine, lock = database(tmp)
         locks(tmp, engine, lock)
         machines(tmp)
+        archives(tmp)
     finally:
         shutil.rmtree(tmp)
     print(f"{checks} runs of the tool as expected")

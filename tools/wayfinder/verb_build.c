@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "archive.h"
 #include "cli.h"
 #include "output_path.h"
 
@@ -62,18 +63,29 @@ static int build_model(const cli_options_t *options, cli_build_t *build, const c
 
 int cli_verb_build(const cli_options_t *options)
 {
-    if (options->argument_count != 1)
+    bool extracts = options->archive != NULL && options->argument_count == 0;
+    if (options->argument_count != 1 && !extracts)
         return cli_fail_with(options, WF_CODE_USAGE, "wayfinder build MODEL -o FILE",
                              "build takes one model");
+    if (options->archive != NULL && options->lock != NULL)
+        return cli_fail_with(options, WF_CODE_USAGE, "an archive has its own lock", "--archive and --lock");
+    if (extracts && options->output == NULL)
+        return cli_fail_with(options, WF_CODE_USAGE, "wayfinder build --archive FILE -o ENGINE",
+                             "without a model -o says where the engine goes");
     cli_build_t build;
     char path[4096];
     cli_catch_signals();
-    int code = cli_output_path(options, path, sizeof path);
+    int code = 0;
+    if (extracts)
+        (void)snprintf(path, sizeof path, "%s", options->output);
+    else
+        code = cli_output_path(options, path, sizeof path);
     if (code != 0)
         return code;
     code = cli_build_make(options, &build);
     if (code == 0)
-        code = build_model(options, &build, path);
+        code = options->archive != NULL ? cli_archive_build(options, &build, path)
+                                        : build_model(options, &build, path);
     cli_build_free(&build);
     return code;
 }

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "archive.h"
 #include "cli.h"
 #include "output_path.h"
 
@@ -227,6 +228,11 @@ static int tune_model(const cli_options_t *options, cli_build_t *build, const ch
         int lock_code = write_lock(options, path);
         if (lock_code != 0 && code == 0)
             code = lock_code;
+    }
+    if (written && report != NULL && options->archive != NULL && access(path, F_OK) == 0) {
+        int archive_code = cli_archive_write(options, path, report);
+        if (archive_code != 0 && code == 0)
+            code = archive_code;
     }
     if (report != NULL && written) {
         if (options->json) {
