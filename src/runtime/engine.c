@@ -164,6 +164,16 @@ static wf_status_t prepare_cached(wf_engine_t *engine, wf_prepared_t *prepared, 
     return WF_OK;
 }
 
+/* Gives back the source pages of a constant when the packed copy of a step is all that it needs, so that
+ * loading never holds all weights twice. A later step that keeps the constant reads them from the file again.
+ */
+static void drop_constant(wf_engine_t *engine, uint32_t index)
+{
+    const wf_engine_constant_t *constant = &engine->image.constants[index];
+    if (engine->mapping.data != NULL && !engine->constant_kept[index])
+        wf_mapping_drop(engine->image.constant_data + constant->offset, constant->bytes);
+}
+
 static wf_status_t prepare_step(wf_engine_t *engine, wf_prepared_t *prepared)
 {
     const wf_image_t *image = &engine->image;
@@ -176,21 +186,14 @@ static wf_status_t prepare_step(wf_engine_t *engine, wf_prepared_t *prepared)
                  prepared->source->keeps_constants(prepared->self, prepared->kernel);
     const wf_engine_binding_t *binds = &image->binds[prepared->step->first_bind];
     for (size_t i = 0; i < prepared->problem->operand_count; i++) {
-        if (binds[i].kind == WF_BIND_CONSTANT && keeps)
+        if (binds[i].kind != WF_BIND_CONSTANT)
+            continue;
+        if (keeps)
             engine->constant_kept[binds[i].index] = true;
+        else
+            drop_constant(engine, binds[i].index);
     }
     return WF_OK;
-}
-
-/* Source pages of constants that only the packed copies need are given back. */
-static void drop_constants(wf_engine_t *engine)
-{
-    for (size_t i = 0; engine->mapping.data != NULL && i < engine->image.constant_count; i++) {
-        const wf_engine_constant_t *constant = &engine->image.constants[i];
-        if (engine->constant_kept[i])
-            continue;
-        wf_mapping_drop(engine->image.constant_data + constant->offset, constant->bytes);
-    }
 }
 
 static wf_status_t prepare_all(wf_engine_t *engine)
@@ -219,7 +222,6 @@ static wf_status_t prepare_all(wf_engine_t *engine)
         if (image->ports[i].fixed != 0)
             engine->constant_kept[image->ports[i].fixed - 1] = true;
     }
-    drop_constants(engine);
     return WF_OK;
 }
 
