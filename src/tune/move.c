@@ -162,25 +162,37 @@ static bool was_listed(const listing_t *l, uint32_t part, size_t index)
     return false;
 }
 
+/* True when a step of the base route runs on libgomp's threads, and so the whole engine does. */
+static bool uses_openmp(const listing_t *l)
+{
+    for (uint32_t p = 0; p < l->job->part_count; p++) {
+        for (size_t i = 0; i < l->base->routes[p].count; i++) {
+            const wf_route_item_t *item = &l->base->routes[p].items[i];
+            const wf_choice_t *choice = &item_problem(l->job, p, item)->choices.items[item->choice];
+            const wf_source_t *source;
+            void *self;
+            wf_status_t status = wf_backends_find(l->job->backends, choice->tactic_id, &source, &self);
+            if (status == WF_OK && source->needs_openmp != NULL && source->needs_openmp(self))
+                return true;
+            wf_status_free(status);
+        }
+    }
+    return false;
+}
+
 /* Threads of libgomp cannot be tied, and one thread has nothing to share. */
-static bool knob_acts(const wf_job_t *job, const char *name)
+static bool knob_acts(const listing_t *l, const char *name)
 {
     if (strncmp(name, "cpu.", 4) != 0)
         return true;
-    bool openmp = false;
-    for (size_t i = 0; i < wf_backends_count(job->backends); i++) {
-        void *self;
-        const wf_source_t *source = wf_backends_source(job->backends, i, &self);
-        openmp |= source->needs_openmp != NULL && source->needs_openmp(self);
-    }
-    return job->cpu.thread_count > 1 && !(openmp && strcmp(name, "cpu.pin") == 0);
+    return l->job->cpu.thread_count > 1 && !(strcmp(name, "cpu.pin") == 0 && uses_openmp(l));
 }
 
 static wf_status_t list_knobs(listing_t *l)
 {
     for (size_t k = 0; k < wf_knob_count(); k++) {
         wf_knob_facts_t facts = wf_knob_facts(k);
-        if ((facts.scope != WF_KNOB_ENGINE && facts.scope != WF_KNOB_RUN) || !knob_acts(l->job, facts.name) ||
+        if ((facts.scope != WF_KNOB_ENGINE && facts.scope != WF_KNOB_RUN) || !knob_acts(l, facts.name) ||
             (l->limits->fixed_knobs != NULL && l->limits->fixed_knobs[k]))
             continue;
         bool value = !wf_knob_get(l->base->knobs, k);

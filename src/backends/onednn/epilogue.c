@@ -19,8 +19,9 @@ typedef struct eltwise_row {
     number_row_t alpha, beta;
 } eltwise_row_t;
 
-/* Left out, as they miss our kernels' accuracy or have another formula in the library: hard sigmoid,
- * reciprocal, softplus, soft sign, erf. */
+/* Left out: hard sigmoid, reciprocal, softplus, soft sign and erf, which version 2.6 does not have or has
+ * with another formula, and exp, which makes infinity of not-a-number. Relu and clip give a number for
+ * not-a-number. */
 static const eltwise_row_t eltwise_rows[] = {
     {WF_OP_RELU, NULL, WF_DNNL_ELTWISE_RELU, {0}, {0}},
     {WF_OP_LEAKY_RELU, NULL, WF_DNNL_ELTWISE_RELU, {"alpha", 0.01f}, {0}},
@@ -35,7 +36,6 @@ static const eltwise_row_t eltwise_rows[] = {
     {WF_OP_MISH, NULL, WF_DNNL_ELTWISE_MISH, {0}, {0}},
     {WF_OP_ABS, NULL, WF_DNNL_ELTWISE_ABS, {0}, {0}},
     {WF_OP_SQRT, NULL, WF_DNNL_ELTWISE_SQRT, {0}, {0}},
-    {WF_OP_EXP, NULL, WF_DNNL_ELTWISE_EXP, {0}, {0}},
     {WF_OP_NEG, NULL, WF_DNNL_ELTWISE_LINEAR, {NULL, -1}, {0}},
 };
 

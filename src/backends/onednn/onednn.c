@@ -136,10 +136,9 @@ static bool is_refused(const walk_t *walk, const char *impl)
 static bool walk_begin(const wf_onednn_t *source, const wf_dnnl_recipe_t *recipe, walk_t *walk)
 {
     *walk = (walk_t){.source = source, .one_tap_only = recipe->form->describe == wf_dnnl_describe_pixels};
-    /* Version 2.6.3 adds another element of the operand than it should where the convolution by matrix
-     * products fuses a binary operator on a channels-last result. */
-    for (size_t s = 1; recipe->form->conv_alg != 0 && s < recipe->problem->stage_count; s++)
-        walk->no_gemm |= recipe->problem->stages[s].operand_count > 0;
+    /* The convolution by matrix products of version 2.6.3 adds another element of a binary operand than it
+     * should on channels-last results, and its relu makes not-a-number of minus infinity: it is used bare. */
+    walk->no_gemm = recipe->form->conv_alg != 0 && recipe->problem->stage_count > 1;
     /* How work is split is fixed when an implementation is asked for. */
     walk->threads_before = wf_dnnl_threads_set(&source->library, (int)source->cpu.thread_count);
     return source->library.dnnl_primitive_desc_iterator_create(
