@@ -3,11 +3,13 @@
 #ifndef WAYFINDER_WAYFINDER_H
 #define WAYFINDER_WAYFINDER_H
 
+#include "wayfinder/advise.h"
 #include "wayfinder/allocator.h"
 #include "wayfinder/archive.h"
 #include "wayfinder/backend.h"
 #include "wayfinder/builder.h"
 #include "wayfinder/context.h"
+#include "wayfinder/doctor.h"
 #include "wayfinder/engine.h"
 #include "wayfinder/log.h"
 #include "wayfinder/model.h"

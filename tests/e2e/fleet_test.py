@@ -165,6 +165,22 @@ def archives(tmp):
     assert open(text).read() == "keep"
 
 
+def advice(tmp):
+    seen = json.loads(tool("doctor", "--json", "--duration", "300ms", "--timing-cache", os.path.join(tmp, "t.db")).stdout)
+    assert seen["cores"]["default_threads"] >= 1 and seen["noise"]["pairs"] > 0 and seen["database"]["state"] == "sound", seen
+    assert {"10s", "1m", "10m"} == set(seen["noise"]["detectable"]) and "scalar" in seen["cpu"]["tiers"]
+    assert "detectable" in tool("doctor", "--duration", "100ms", "--timing-cache", os.path.join(tmp, "none.db")).stdout
+    nothing = json.loads(tool("advise", MODEL, "--json", "--timing-cache", os.path.join(tmp, "none.db")).stdout)
+    assert nothing["expected"] is None and "not known" in nothing["answer"] and nothing["headroom"] >= 1, nothing
+    known = json.loads(tool("advise", MODEL, "--json", "--timing-cache", os.path.join(tmp, "t.db"), "--requests", "2M/day",
+                            "--price", "3/h", "--p99", "10ms").stdout)
+    assert known["like_tunings"] > 0 and known["same_model"] and 0 < known["expected"]["ratio"] <= 1.1, known
+    day = 2e6 * known["latency"]["default_ns"] * 1e-9 / 3600
+    assert abs(known["economy"]["machine_hours_per_day"] - day) < 1e-6 * day, known
+    refused("advise", MODEL, "--requests", "many", code=2, words=["2M/day"], name="WF-0201")
+    refused("advise", os.path.join(tmp, "no.onnx"), code=2, words=["no.onnx"], name="WF-0202")
+
+
 def main():
     tmp = tempfile.mkdtemp()
     try:
@@ -172,6 +188,7 @@ def main():
         locks(tmp, engine, lock)
         machines(tmp)
         archives(tmp)
+        advice(tmp)
     finally:
         shutil.rmtree(tmp)
     print(f"{checks} runs of the tool as expected")
