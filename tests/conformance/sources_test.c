@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "support/cmocka_all.h"
+#include "support/fail_allocator.h"
 #include "support/random.h"
 
 #include "backend/registry.h"
@@ -65,6 +66,8 @@ static const char *const problems[] = {
     "v1 global_average_pool(x:f32[2,24,7,7])->f32[2,24,1,1]",
     "v1 global_max_pool(x:f32[1,10,5,6])->f32[1,10,1,1]",
 };
+
+extern const wf_source_t wf_source_onednn;
 
 /* ---- Oracle ---- */
 
@@ -540,6 +543,57 @@ static void a_missing_library_is_declined_by_name(void **state)
     assert_int_equal(unsetenv("WAYFINDER_ONEDNN"), 0);
 }
 
+/* Everything up to a launch and back, on one allocator. */
+static wf_status_t prepare_and_launch(wf_allocator_t allocator, void *arg)
+{
+    const wf_problem_t *problem = arg;
+    static const char id[] = "onednn/jit:avx2.last";
+    static float x[3 * 17 * 19], w[16 * 27], b[16], y[16 * 90];
+    static _Alignas(64) uint8_t workspace[1 << 20];
+    const wf_tensor_t constants[] = {
+        {problem->operands[0].type, NULL}, {problem->operands[1].type, w}, {problem->operands[2].type, b}};
+    wf_device_t device;
+    wf_assert_ok(wf_device_detect("avx2", &device));
+    wf_cpu_t cpu = wf_device_cpu(&device, 1);
+    const wf_source_t *source = &wf_source_onednn;
+    void *self = NULL;
+    wf_kernel_t *kernel = NULL;
+    wf_tactic_needs_t needs;
+    wf_status_t status = source->open(&cpu, allocator, (wf_log_t){0}, &self);
+    if (status == WF_OK)
+        status = source->query(self, problem, id, NULL, NULL, &needs);
+    if (status == WF_OK)
+        status = source->prepare(self, problem, id, constants, allocator, &kernel);
+    if (status == WF_OK) {
+        assert_true(needs.workspace_bytes <= sizeof workspace);
+        const wf_fail_allocator_t *counted = allocator.self;
+        uint64_t before = counted->call_count;
+        const wf_view_t views[] = {{.data = x}, {0}, {0}}, output = {.data = y};
+        wf_parallel_t parallel = wf_parallel_inline();
+        status = source->launch(self, kernel, views, &output, workspace, &parallel);
+        assert_int_equal(counted->call_count, before);
+    } else {
+        assert_null(kernel);
+    }
+    if (self != NULL) {
+        source->release(self, kernel);
+        source->close(self);
+    }
+    return status;
+}
+
+static void onednn_says_when_there_is_no_memory(void **state)
+{
+    (void)state;
+    if (!has_onednn())
+        skip();
+    wf_arena_t arena;
+    wf_arena_init(&arena, wf_allocator_system());
+    assert_true(wf_fail_each_allocation(prepare_and_launch, (void *)(uintptr_t)parse(problems[0], &arena)) >
+                3);
+    wf_arena_deinit(&arena);
+}
+
 static void unknown_tactics_are_missing(void **state)
 {
     (void)state;
@@ -573,6 +627,7 @@ int main(void)
         cmocka_unit_test(onednn_runs_on_one_thread),
         cmocka_unit_test(onednn_activations_over_the_range_of_floats),
         cmocka_unit_test(a_missing_library_is_declined_by_name),
+        cmocka_unit_test(onednn_says_when_there_is_no_memory),
         cmocka_unit_test(unknown_tactics_are_missing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -214,10 +214,10 @@ static void fill_needs(const wf_onednn_t *source, const wf_dnnl_recipe_t *recipe
 
 /* How much longer than the roofline's time: the first row whose words are in the names of form and
  * implementation. Against native kernels on one core of an AMD EPYC (Zen 3, AVX2, oneDNN 2.6.3, 2026-12-01),
- * each at its best: 1x1 convolutions 0.8 to 1.1, of 3x3 and more 1.0 to 1.5 (an RGB stem 0.92), depthwise
- * 0.85 to 1.25, products 1.0 to 1.2, pools 1.2 to 5, convolutions by library products 1.2 and up. What is
- * even is put a little above: where nothing was measured the native kernels run, which need no second
- * library. */
+ * each at its best: 1x1 convolutions 0.8 to 1.1, of 3x3 and more 1.0 to 1.5 (an RGB stem 0.95, in 8 groups
+ * 0.83), depthwise 0.85 to 1.25, products 1.0 to 1.2, pools 1.2 to 5, convolutions by library products 1.2
+ * and up. What is even is put a little above: where nothing was measured the native kernels run, which need
+ * no second library. */
 typedef struct factor_row {
     const char *form, *impl;
     bool one_tap; /* only for windows of one */
