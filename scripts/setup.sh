@@ -23,6 +23,7 @@ required=(
     "python3            command:python3"
     "libjansson-dev     pkg-config:jansson"
     "libsqlite3-dev     pkg-config:sqlite3"
+    "libyaml-dev        pkg-config:yaml-0.1"
     "libxxhash-dev      pkg-config:libxxhash"
     "libcmocka-dev      pkg-config:cmocka"
 )

@@ -57,6 +57,9 @@ extern const cli_option_row_t cli_option_rows[];
 extern const size_t cli_option_count;
 /* Parses argv[1..]; 0, or the exit code after the error was told. */
 int cli_parse(int argc, char **argv, cli_options_t *out_options);
+/* A duration with ms, s, m or h; a rate such as 2M/day, per day. False when the text is none. */
+bool cli_parse_seconds(const char *text, double *out_seconds);
+bool cli_parse_rate(const char *text, double *out_per_day); /* verb_advise.c */
 void cli_options_free(cli_options_t *options);
 void cli_print_help(FILE *to, cli_verb_t verb);
 void cli_print_overview(FILE *to);

@@ -68,7 +68,7 @@ static bool parse_count(const char *text, cli_COUNT *out)
 }
 
 /* A number with ms, s, m or h; seconds without a unit. */
-static bool parse_seconds(const char *text, double *out)
+bool cli_parse_seconds(const char *text, double *out)
 {
     static const struct {
         const char *unit;
@@ -100,7 +100,7 @@ static bool store(cli_options_t *options, const cli_option_row_t *row, const cha
     case KIND_COUNT:
         return parse_count(value, field);
     case KIND_SECONDS:
-        return parse_seconds(value, field);
+        return cli_parse_seconds(value, field);
     default: {
         cli_LIST *list = field;
         const char **items = realloc(list->items, (list->count + 1) * sizeof *items);

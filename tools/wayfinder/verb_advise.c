@@ -5,7 +5,7 @@
 #include "cli.h"
 
 /* A number with k, M or G, then "/day", "/h", "/min" or "/s": per day. */
-static bool parse_rate(const char *text, double *out_per_day)
+bool cli_parse_rate(const char *text, double *out_per_day)
 {
     static const struct {
         const char *text;
@@ -41,7 +41,7 @@ static bool parse_price(const char *text, double *out_per_hour)
     if (strlen(text) > 40)
         return false;
     (void)snprintf(with_unit, sizeof with_unit, "%s%s", text, slash == NULL ? "/h" : "");
-    if (!parse_rate(with_unit, &per_day))
+    if (!cli_parse_rate(with_unit, &per_day))
         return false;
     *out_per_hour = per_day / 24;
     return true;
@@ -132,7 +132,7 @@ int cli_verb_advise(const cli_options_t *options)
                                           .timing_cache = options->timing_cache,
                                           .budget_s = options->budget_s,
                                           .p99_ns = 1e9 * options->p99_s};
-    if (options->requests != NULL && !parse_rate(options->requests, &advise_options.requests_per_day))
+    if (options->requests != NULL && !cli_parse_rate(options->requests, &advise_options.requests_per_day))
         return cli_fail_with(options, WF_CODE_USAGE, "give a rate such as 2M/day or 30/s", "--requests '%s'",
                              options->requests);
     if (options->price != NULL && !parse_price(options->price, &advise_options.price_per_hour))

@@ -6,6 +6,7 @@
 
 #include "archive.h"
 #include "cli.h"
+#include "manifest.h"
 #include "output_path.h"
 
 /* Budgets of --effort 0 to 5, in seconds. */
@@ -309,9 +310,13 @@ static int check_locked(const cli_options_t *options, cli_build_t *build, const 
 
 int cli_verb_tune(const cli_options_t *options)
 {
-    if (options->argument_count != 1)
+    if (options->manifest != NULL && options->argument_count == 0) {
+        cli_catch_signals();
+        return cli_manifest_tune(options);
+    }
+    if (options->argument_count != 1 || options->manifest != NULL)
         return cli_fail_with(options, WF_CODE_USAGE, "wayfinder tune MODEL -o FILE --budget 90s",
-                             "tune takes one model");
+                             "tune takes one model, or --manifest FILE");
     if (options->effort.given && options->effort.value >= sizeof effort_s / sizeof effort_s[0]) {
         return cli_fail_with(options, WF_CODE_USAGE, "give 0 to 5", "--effort %llu", options->effort.value);
     }
