@@ -20,7 +20,8 @@ typedef struct wf_shape {
         *value; /* NULL, or the only value this input may have (it decides shapes inside the model) */
 } wf_shape_t;
 
-/* A setting of the route space: "fuse.attention" = "off". */
+/* A setting of the route space: "fuse.attention" = "off"; "cpu.threads" = "2". Several values ("on,off",
+ * "[1/2/4]", "1..4") are tried by wf_tune; wf_build takes the default among them, else the first. */
 typedef struct wf_setting {
     const char *name, *value;
 } wf_setting_t;
@@ -75,6 +76,12 @@ WF_API void wf_build_result_free(wf_build_result_t *result);
  * that is not an engine and `force` is false. */
 WF_API wf_status_t wf_engine_save(const void *engine, size_t engine_bytes, const char *path,
                                   bool force) WF_MUST_USE;
+
+/* Verbs of `knobs`: "list", "show" NAME, "search" WORD. Output is text or JSON in *out_text, freed with the
+ * allocator's resize to 0 of *out_text_bytes + 1 bytes. USAGE for what is not known, with the nearest. */
+WF_API wf_status_t wf_knobs_command(const char *verb, const char *argument, bool json,
+                                    wf_allocator_t allocator, char **out_text,
+                                    size_t *out_text_bytes) WF_MUST_USE;
 
 #ifdef __cplusplus
 }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/compiler.h"
+#include "route/knob_values.h"
 #include "tune/lock.h"
 
 wf_status_t wf_api_build_options(const wf_build_options_t *options, wf_build_options_t *out_options)
@@ -18,6 +19,19 @@ wf_status_t wf_api_build_options(const wf_build_options_t *options, wf_build_opt
     }
     if (out_options->allocator.resize == NULL)
         out_options->allocator = wf_allocator_system();
+    for (size_t i = 0; i < out_options->setting_count; i++) {
+        wf_knob_values_t values;
+        const wf_setting_t *setting = &out_options->settings[i];
+        WF_TRY(wf_knob_values_parse(setting->name, setting->value, &values));
+        if (values.knob != WF_KNOB_THREADS)
+            continue;
+        if (out_options->thread_count != 0 &&
+            (values.count > 1 || values.values[0] != out_options->thread_count))
+            return wf_status_hinted(WF_ERROR(USAGE, "%u threads were asked for, and %s=%s",
+                                             out_options->thread_count, setting->name, setting->value),
+                                    "give one of them");
+        out_options->thread_count = wf_knob_values_single(&values);
+    }
     if (out_options->lock != NULL) {
         WF_TRY(wf_lock_check_title(out_options->lock));
         WF_TRY(wf_lock_threads(out_options->lock, &out_options->thread_count));

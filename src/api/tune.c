@@ -26,6 +26,12 @@ static wf_status_t known_options(const wf_tune_options_t *options, wf_tune_optio
     return WF_OK;
 }
 
+static wf_status_t make_job(void *self, const wf_build_options_t *options, wf_job_t **out_job)
+{
+    const wf_model_t *model = self;
+    return wf_api_job(model, options, out_job);
+}
+
 wf_status_t wf_tune(const wf_model_t *model, const wf_tune_options_t *options, wf_tune_result_t *out_result)
 {
     uint64_t start_ns = wf_clock_ns();
@@ -36,6 +42,8 @@ wf_status_t wf_tune(const wf_model_t *model, const wf_tune_options_t *options, w
     known.build.progress = NULL;
     wf_job_t *job = NULL;
     WF_TRY(wf_api_job(model, &known.build, &job));
+    wf_job_maker_t maker = {(void *)(uintptr_t)model, make_job};
+    job->maker = &maker;
     wf_status_t status = wf_tuner_run(job, &known, start_ns, out_result);
     wf_job_destroy(job);
     return status;

@@ -105,7 +105,7 @@ static size_t distance(const char *a, const char *b)
     return row[b_length];
 }
 
-static const char *nearest_knob(const char *name)
+const char *wf_knob_nearest(const char *name)
 {
     const char *best = knob_rows[0].name;
     for (size_t i = 1; i < WF_COUNT_OF(knob_rows); i++) {
@@ -132,7 +132,7 @@ wf_status_t wf_knobs_set(wf_knobs_t *knobs, const char *name, const char *value)
                                 "use %s=on or %s=off", name, name);
     }
     return wf_status_hinted(WF_ERROR(USAGE, "there is no knob '%s'", name), "did you mean %s?",
-                            nearest_knob(name));
+                            wf_knob_nearest(name));
 }
 
 void wf_knobs_print(const wf_knobs_t *knobs, const char *prefix, wf_text_t *text)

@@ -82,6 +82,8 @@ typedef struct wf_knob_facts {
 size_t wf_knob_count(void);
 wf_knob_facts_t wf_knob_facts(size_t knob);
 const char *wf_knob_scope_name(wf_knob_scope_t scope);
+/* The name nearest to a word. */
+const char *wf_knob_nearest(const char *word);
 bool wf_knob_get(const wf_knobs_t *knobs, size_t knob);
 void wf_knob_put(wf_knobs_t *knobs, size_t knob, bool value);
 /* "fuse.attention", "off". USAGE for an unknown name or value, with the nearest match as hint. */

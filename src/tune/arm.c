@@ -24,6 +24,7 @@ struct wf_arm {
     side_t *sides;
     size_t side_count, input_count, output_count;
     wf_times_t scratch;
+    _Atomic uint64_t *beats; /* may be NULL */
 };
 
 /* The only value that the port may have, or seeded ones. */
@@ -106,6 +107,17 @@ wf_status_t wf_arm_create(const wf_engine_t *engine, const size_t *specs, size_t
     return status;
 }
 
+void wf_arm_beat(wf_arm_t *arm, _Atomic uint64_t *beats)
+{
+    arm->beats = beats;
+}
+
+static void beat(const wf_arm_t *arm)
+{
+    if (arm->beats != NULL)
+        atomic_fetch_add_explicit(arm->beats, 1, memory_order_relaxed);
+}
+
 void wf_arm_destroy(wf_arm_t *arm)
 {
     if (arm == NULL)
@@ -121,6 +133,7 @@ wf_status_t wf_arm_warm(wf_arm_t *arm)
 {
     for (size_t i = 0; i < arm->side_count; i++)
         WF_TRY(wf_context_run(arm->sides[i].context, arm->sides[i].input_data, arm->sides[i].output_data));
+    beat(arm);
     return WF_OK;
 }
 
@@ -134,6 +147,7 @@ wf_status_t wf_arm_run(wf_arm_t *arm, double *out_ns)
         uint64_t ns = wf_clock_ns() - before;
         log_sum += log((double)WF_MAX(ns, (uint64_t)1));
     }
+    beat(arm);
     *out_ns = exp(log_sum / (double)arm->side_count);
     return WF_OK;
 }

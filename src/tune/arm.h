@@ -8,6 +8,8 @@
 #ifndef WF_TUNE_ARM_H
 #define WF_TUNE_ARM_H
 
+#include <stdatomic.h>
+
 #include "base/mem.h"
 #include "wayfinder/engine.h"
 
@@ -17,6 +19,8 @@ typedef struct wf_arm wf_arm_t;
  * outlives the arm. Statuses of wf_context_create. On failure *out_arm is NULL. */
 wf_status_t wf_arm_create(const wf_engine_t *engine, const size_t *specs, size_t spec_count, uint64_t seed,
                           wf_allocator_t allocator, wf_arm_t **out_arm) WF_MUST_USE;
+/* A counter that grows with every run from now on, for somebody who watches. */
+void wf_arm_beat(wf_arm_t *arm, _Atomic uint64_t *beats);
 /* NULL is allowed. */
 void wf_arm_destroy(wf_arm_t *arm);
 

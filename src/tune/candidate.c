@@ -34,6 +34,7 @@ wf_status_t wf_candidate_set(wf_candidate_t *candidate, wf_job_t *job, wf_route_
     wf_candidate_drop_engine(candidate);
     wf_job_routes_free(job, candidate->routes);
     candidate->routes = routes;
+    candidate->job = job;
     candidate->knobs = knobs != NULL ? *knobs : job->knobs;
     candidate->lock.length = 0;
     candidate->predicted_ns = 0;
@@ -58,6 +59,8 @@ static wf_status_t make_from(wf_candidate_t *candidate, wf_job_t *job, const cha
 wf_status_t wf_candidate_make(wf_candidate_t *candidate, wf_job_t *job, const char *evidence)
 {
     wf_text_t lock;
+    if (candidate->job != NULL)
+        job = candidate->job;
     wf_candidate_drop_engine(candidate);
     wf_text_init(&lock, candidate->lock.allocator, UINT32_MAX);
     wf_text_append(&lock, candidate->lock.data, candidate->lock.length);

@@ -66,7 +66,7 @@ static void print_step(const wf_topic_t *topic, size_t chosen, const char *name,
 
 wf_status_t wf_tuner_evidence(wf_tuner_t *tuner, const wf_candidate_t *candidate, wf_text_t *out)
 {
-    const wf_job_t *job = tuner->job;
+    const wf_job_t *job = candidate->job;
     wf_text_puts(out, "[evidence]\n");
     for (size_t p = 0; p < job->part_count; p++) {
         const wf_space_t *space = job->parts[p].space;

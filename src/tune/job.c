@@ -8,6 +8,7 @@
 #include "engine/engine_write.h"
 #include "engine/format.h"
 #include "graph/pass.h"
+#include "route/knob_values.h"
 #include "tune/lock.h"
 #include "verify/interpret.h"
 #include "verify/numeric.h"
@@ -17,7 +18,7 @@
 /* ---- making ---- */
 
 /* The settings of a lock: its plan is one of the space that they open. */
-static wf_status_t read_lock_settings(const char *lock, wf_knobs_t *knobs)
+wf_status_t wf_job_lock_knobs(const char *lock, wf_knobs_t *knobs)
 {
     wf_lock_piece_t field = {NULL, 0};
     while ((field = wf_lock_next_field(lock, "setting", field)).data != NULL) {
@@ -72,10 +73,13 @@ static wf_status_t apply_settings(wf_job_t *job, const wf_build_options_t *optio
     WF_TRY(find_fit(job, options));
     wf_knobs_default(&job->knobs);
     for (size_t i = 0; i < options->setting_count; i++) {
-        WF_TRY(wf_knobs_set(&job->knobs, options->settings[i].name, options->settings[i].value));
+        wf_knob_values_t values;
+        WF_TRY(wf_knob_values_parse(options->settings[i].name, options->settings[i].value, &values));
+        if (values.knob != WF_KNOB_THREADS)
+            wf_knob_put(&job->knobs, values.knob, wf_knob_values_single(&values) != 0);
     }
     if (options->lock != NULL)
-        WF_TRY(read_lock_settings(options->lock, &job->knobs));
+        WF_TRY(wf_job_lock_knobs(options->lock, &job->knobs));
     return WF_OK;
 }
 
@@ -372,7 +376,7 @@ wf_status_t wf_job_engine(wf_job_t *job, const wf_route_t *routes, const char *l
                           size_t *out_length)
 {
     wf_knobs_t knobs = job->knobs;
-    WF_TRY(read_lock_settings(lock, &knobs));
+    WF_TRY(wf_job_lock_knobs(lock, &knobs));
     /* The fingerprint is the lock's, so that a rebuild under another quota has the same bytes. */
     wf_lock_piece_t field = wf_lock_field(lock, "fingerprint");
     wf_engine_source_t source = {.fingerprint = job->fingerprint, .lock = lock};
@@ -589,11 +593,8 @@ static wf_status_t run_and_compare(wf_job_t *job, size_t index, const wf_engine_
 wf_status_t wf_job_check(wf_job_t *job, const void *engine_bytes, size_t engine_length, uint64_t seed,
                          json_t *report)
 {
-    wf_engine_options_t options = {.struct_bytes = sizeof options,
-                                   .thread_count = job->cpu.thread_count,
-                                   .isa = job->isa,
-                                   .allocator = job->allocator,
-                                   .log = job->log};
+    wf_engine_options_t options = {
+        .struct_bytes = sizeof options, .isa = job->isa, .allocator = job->allocator, .log = job->log};
     wf_engine_t *engine = NULL;
     WF_TRY(wf_job_reference(job, seed));
     WF_TRY(wf_engine_open_bytes(engine_bytes, engine_length, &options, &engine));

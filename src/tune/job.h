@@ -33,7 +33,15 @@ typedef struct wf_job_part {
     size_t next_case;
 } wf_job_part_t;
 
-typedef struct wf_job {
+typedef struct wf_job wf_job_t;
+/* Makes another job from the same model. */
+typedef struct wf_job_maker {
+    void *self;
+    wf_status_t (*make)(void *self, const wf_build_options_t *options, wf_job_t **out_job);
+} wf_job_maker_t;
+
+struct wf_job {
+    const wf_job_maker_t *maker; /* NULL: there is no way; set by who has the model, outlives the job's use */
     wf_allocator_t allocator;
     wf_arena_t arena;
     wf_log_t log;
@@ -49,7 +57,7 @@ typedef struct wf_job {
     wf_fit_t fit; /* which machines may load the engine */
     void *progress_self;
     wf_progress_fn *progress;
-} wf_job_t;
+};
 
 /* What a job is made from; graphs are taken over, also on failure. */
 typedef struct wf_job_source {
@@ -74,6 +82,8 @@ void wf_job_routes_free(wf_job_t *job, wf_route_t *routes);
  * differ from the job's in scope ENGINE and RUN. `evidence` is a further section, verbatim, or "". */
 wf_status_t wf_job_lock(const wf_job_t *job, const wf_knobs_t *knobs, const wf_route_t *routes,
                         const char *evidence, wf_text_t *out_lock) WF_MUST_USE;
+/* Sets knobs from the settings of a lock; LOCK_MISMATCH for what this version does not know. */
+wf_status_t wf_job_lock_knobs(const char *lock, wf_knobs_t *knobs) WF_MUST_USE;
 /* Routes from a lock. LOCK_MISMATCH naming what differs: model, shapes, threads, plan lines, tactics. */
 wf_status_t wf_job_routes_from_lock(wf_job_t *job, const char *lock, wf_route_t **out_routes) WF_MUST_USE;
 

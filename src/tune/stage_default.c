@@ -57,6 +57,8 @@ static wf_status_t write_recalled(wf_tuner_t *tuner, const wf_outcome_t *outcome
     wf_candidate_init(&candidate, "recalled", tuner->allocator);
     wf_text_puts(&candidate.lock, outcome->lock);
     wf_status_t status = wf_text_take_status(&candidate.lock);
+    if (status == WF_OK)
+        status = wf_tuner_job_for_lock(tuner, outcome->lock, &candidate.job);
     tuner->check_count = 1;
     if (status == WF_OK)
         status = wf_tuner_write(tuner, &candidate, "");

@@ -136,8 +136,8 @@ static void keep_rows(wf_tuner_t *tuner, const wf_problem_t *problem, const wf_t
     json_t *list = json_array();
     for (size_t i = 0; i < count; i++)
         (void)json_array_append_new(list, row_json(&rows[i]));
-    wf_tuner_record(tuner,
-                    json_pack("{s:s s:s s:o}", "type", "timing", "problem", problem->text, "rows", list));
+    wf_tuner_record(tuner, json_pack("{s:s s:s s:i s:o}", "type", "timing", "problem", problem->text,
+                                     "threads", (int)tuner->job->cpu.thread_count, "rows", list));
     if (tuner->database == NULL || count == 0)
         return;
     wf_status_t status = wf_database_record(tuner->database, problem, rows, count, false);

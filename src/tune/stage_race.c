@@ -172,7 +172,7 @@ static wf_status_t admit(wf_tuner_t *tuner, wf_candidate_t *candidate, bool *out
 {
     *out_admitted = false;
     WF_TRY(wf_candidate_make(candidate, tuner->job, ""));
-    wf_status_t status = wf_job_check(tuner->job, candidate->engine, candidate->engine_bytes,
+    wf_status_t status = wf_job_check(tuner->home, candidate->engine, candidate->engine_bytes,
                                       tuner->options->build.check_seed, NULL);
     if (wf_status_code(status) == WF_CODE_ACCURACY || wf_status_code(status) == WF_CODE_RUNTIME_DATA) {
         wf_tuner_route_fault(tuner, candidate->name, wf_status_message(status));
@@ -183,8 +183,9 @@ static wf_status_t admit(wf_tuner_t *tuner, wf_candidate_t *candidate, bool *out
     return status;
 }
 
-static wf_status_t predict(wf_job_t *job, wf_candidate_t *candidate)
+static wf_status_t predict(wf_candidate_t *candidate)
 {
+    wf_job_t *job = candidate->job;
     candidate->predicted_ns = 0;
     for (size_t p = 0; p < job->part_count; p++) {
         double cost_ns;
@@ -203,7 +204,7 @@ static wf_status_t add_candidate(wf_tuner_t *tuner, const char *name, wf_route_t
     wf_candidate_init(candidate, name, tuner->allocator);
     wf_status_t status = wf_candidate_set(candidate, tuner->job, routes, knobs);
     if (status == WF_OK)
-        status = predict(tuner->job, candidate);
+        status = predict(candidate);
     bool wanted = tuner->finalist_count < 2 ||
                   candidate->predicted_ns <= HOPELESS_FACTOR * tuner->finalists[1].predicted_ns;
     for (size_t i = 0; status == WF_OK && i < tuner->finalist_count; i++)
@@ -267,6 +268,16 @@ static wf_status_t add_found(wf_tuner_t *tuner)
     return add_candidate(tuner, tuner->found.name, routes, &tuner->found.knobs);
 }
 
+/* The default route of the settings that won, when nothing better was found from it. */
+static wf_status_t add_start(wf_tuner_t *tuner)
+{
+    wf_route_t *routes = tuner->start.routes;
+    if (routes == NULL)
+        return WF_OK;
+    tuner->start.routes = NULL;
+    return add_candidate(tuner, tuner->start.name, routes, &tuner->start.knobs);
+}
+
 static bool is_joint(const wf_tuner_t *tuner)
 {
     return tuner->options->strategy == NULL || strcmp(tuner->options->strategy, "joint") == 0;
@@ -277,8 +288,9 @@ static wf_status_t collect(wf_tuner_t *tuner, size_t allowed)
     double room_s = wf_tuner_left_s(tuner) - wf_tuner_reserve_s(tuner);
     double until_s = wf_tuner_elapsed_s(tuner) + BUILD_SHARE * room_s;
     wf_rng_t rng = {tuner->options->seed};
-    WF_TRY(predict(tuner->job, &tuner->finalists[0]));
+    WF_TRY(predict(&tuner->finalists[0]));
     WF_TRY(add_found(tuner));
+    WF_TRY(add_start(tuner));
     if (!is_joint(tuner))
         return WF_OK;
     WF_TRY(add_best(tuner, allowed));
@@ -292,8 +304,9 @@ static wf_status_t collect(wf_tuner_t *tuner, size_t allowed)
 
 static bool is_banned(const wf_tuner_t *tuner)
 {
-    for (size_t p = 0; p < tuner->job->part_count; p++) {
-        const wf_space_t *space = tuner->job->parts[p].space;
+    const wf_job_t *job = tuner->fallback.job;
+    for (size_t p = 0; p < job->part_count; p++) {
+        const wf_space_t *space = job->parts[p].space;
         const wf_route_t *route = &tuner->fallback.routes[p];
         for (size_t i = 0; i < route->count; i++) {
             const wf_group_t *group = &space->groups.items[route->items[i].group];
@@ -310,8 +323,9 @@ static wf_status_t replace_default(wf_tuner_t *tuner)
     wf_route_t *routes = NULL;
     wf_tuner_tell(tuner, WF_TUNE_NOTE, 0, 0, 0,
                   "the default used a tactic that is put aside: another one is made");
-    WF_TRY(wf_job_solve(tuner->job, &routes));
-    WF_TRY(wf_candidate_set(&tuner->fallback, tuner->job, routes, NULL));
+    wf_job_t *job = tuner->fallback.job;
+    WF_TRY(wf_job_solve(job, &routes));
+    WF_TRY(wf_candidate_set(&tuner->fallback, job, routes, NULL));
     return wf_tuner_write(tuner, &tuner->fallback, "");
 }
 

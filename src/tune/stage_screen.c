@@ -260,9 +260,9 @@ wf_status_t wf_stage_screen(wf_tuner_t *tuner)
     bool again = true;
     wf_status_t status = WF_OK;
     for (size_t r = 0; status == WF_OK && again && r < ROUNDS_MAX && !tuner->stop_asked; r++) {
-        round_t round = {.base = {tuner->found.routes != NULL ? tuner->found.routes : routes,
-                                  tuner->found.routes != NULL ? &tuner->found.knobs : &tuner->job->knobs}};
         wf_candidate_t before = tuner->found;
+        round_t round = {.base = {before.routes != NULL ? before.routes : routes,
+                                  before.routes != NULL ? &before.knobs : &tuner->job->knobs}};
         wf_candidate_init(&tuner->found, "screened", tuner->allocator);
         wf_arena_init(&round.arena, tuner->allocator);
         status = run_round(tuner, &round, until_s, &again);

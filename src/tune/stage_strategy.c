@@ -45,7 +45,8 @@ wf_status_t wf_strategy_check(const char *name)
 
 static wf_status_t make_factors(wf_tuner_t *tuner, wf_arena_t *arena, wf_factors_t *out_factors)
 {
-    wf_base_route_t base = {tuner->fallback.routes, &tuner->fallback.knobs};
+    const wf_candidate_t *start = wf_tuner_start(tuner);
+    wf_base_route_t base = {start->routes, &start->knobs};
     wf_move_limits_t limits = {.gap_share = (double)INFINITY,
                                .gap_rel = (double)INFINITY,
                                .per_problem = 254,
@@ -165,7 +166,7 @@ static wf_status_t pick_alone(wf_tuner_t *tuner)
     wf_status_t status = wf_alloc(job->allocator, job->part_count, sizeof *routes, &routes);
     for (size_t p = 0; status == WF_OK && p < job->part_count; p++) {
         wf_space_t *space = job->parts[p].space;
-        const wf_route_t *from = &tuner->fallback.routes[p];
+        const wf_route_t *from = &wf_tuner_start(tuner)->routes[p];
         status = wf_route_replace(space, from, NULL, 0, NULL, 0, &routes[p]);
         for (size_t i = 0; status == WF_OK && i < routes[p].count; i++) {
             uint32_t problem = space->groups.items[routes[p].items[i].group].problem;

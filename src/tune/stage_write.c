@@ -10,7 +10,7 @@ wf_status_t wf_tuner_write(wf_tuner_t *tuner, wf_candidate_t *candidate, const c
     WF_TRY(wf_candidate_make(candidate, tuner->job, evidence));
     (void)json_array_clear(tuner->accuracy);
     for (size_t i = 0; i < tuner->check_count; i++) {
-        WF_TRY(wf_job_check(tuner->job, candidate->engine, candidate->engine_bytes,
+        WF_TRY(wf_job_check(tuner->home, candidate->engine, candidate->engine_bytes,
                             tuner->options->build.check_seed + i, tuner->accuracy));
     }
     return wf_engine_save(candidate->engine, candidate->engine_bytes, tuner->options->output_path,

@@ -107,7 +107,7 @@ wf_status_t wf_trials_begin(wf_tuner_t *tuner, const wf_base_route_t *base, bool
     if (!trials->store_made)
         WF_TRY(wf_job_store(tuner->job, &trials->store));
     trials->store_made = true;
-    wf_worker_allow_s(tuner->worker, fmax(tuner->hang_s, 20e-9 * tuner->default_ns));
+    wf_worker_allow_s(tuner->worker, fmax(tuner->hang_s, 50e-9 * tuner->default_ns));
     WF_TRY(link_base(tuner, out_ready));
     if (!*out_ready)
         wf_tuner_tell(tuner, WF_TUNE_NOTE, 0, 0, 0, "routes are not tried inside the model: %s",

@@ -7,6 +7,8 @@
 
 #include "base/clock.h"
 #include "base/compiler.h"
+#include "device/neighbours.h"
+#include "route/knob_values.h"
 #include "tune/tuner_internal.h"
 #include "wayfinder/version.h"
 
@@ -237,7 +239,9 @@ static wf_status_t import_line(wf_tuner_t *tuner, const json_t *line)
     wf_arena_t arena;
     const wf_problem_t *problem;
     size_t index;
-    if (text == NULL || tuner->database == NULL)
+    const json_t *threads = json_object_get(line, "threads");
+    if (text == NULL || tuner->database == NULL ||
+        (threads != NULL && json_integer_value(threads) != (json_int_t)tuner->job->cpu.thread_count))
         return WF_OK;
     wf_arena_init(&arena, tuner->allocator);
     wf_status_t status = wf_problem_parse(text, strlen(text), &arena, &problem);
@@ -311,15 +315,15 @@ static wf_status_t make_worker(wf_tuner_t *tuner)
 static wf_status_t search(wf_tuner_t *tuner)
 {
     typedef wf_status_t stage_fn(wf_tuner_t *);
-    static stage_fn *const joint[] = {wf_stage_noise,
-                                      wf_stage_profile,
-                                      wf_stage_screen,
+    static stage_fn *const joint[] = {wf_stage_noise, wf_stage_settings, wf_stage_profile, wf_stage_screen,
+                                      wf_stage_solve, wf_stage_race,     wf_stage_confirm, NULL};
+    static stage_fn *const other[] = {wf_stage_noise,
+                                      wf_stage_settings,
+                                      wf_stage_strategy,
                                       wf_stage_solve,
                                       wf_stage_race,
                                       wf_stage_confirm,
                                       NULL};
-    static stage_fn *const other[] = {wf_stage_noise, wf_stage_strategy, wf_stage_solve,
-                                      wf_stage_race,  wf_stage_confirm,  NULL};
     const char *name = tuner->options->strategy;
     stage_fn *const *stages = name == NULL || strcmp(name, "joint") == 0 ? joint : other;
     for (size_t i = 0; stages[i] != NULL; i++) {
@@ -428,6 +432,7 @@ static void init(wf_tuner_t *tuner, wf_job_t *job, const wf_tune_options_t *opti
                  wf_tune_result_t *result)
 {
     *tuner = (wf_tuner_t){.job = job,
+                          .home = job,
                           .options = options,
                           .result = result,
                           .allocator = job->allocator,
@@ -445,11 +450,16 @@ static void init(wf_tuner_t *tuner, wf_job_t *job, const wf_tune_options_t *opti
     wf_profile_init(&tuner->profile, job->allocator);
     wf_map_init(&tuner->strikes, job->allocator);
     wf_candidate_init(&tuner->fallback, "default", job->allocator);
+    wf_candidate_init(&tuner->start, "other settings", job->allocator);
     const char *strategy = options->strategy != NULL ? options->strategy : "joint";
     wf_candidate_init(&tuner->found, strcmp(strategy, "joint") == 0 ? "screened" : strategy, job->allocator);
     for (size_t i = 0; i < options->build.setting_count; i++) {
-        for (size_t k = 0; k < WF_MIN(wf_knob_count(), WF_COUNT_OF(tuner->fixed_knobs)); k++)
-            tuner->fixed_knobs[k] |= strcmp(wf_knob_facts(k).name, options->build.settings[i].name) == 0;
+        const wf_setting_t *setting = &options->build.settings[i];
+        wf_knob_values_t values;
+        wf_status_t status = wf_knob_values_parse(setting->name, setting->value, &values);
+        if (status == WF_OK && values.count == 1 && values.knob < WF_COUNT_OF(tuner->fixed_knobs))
+            tuner->fixed_knobs[values.knob] = true;
+        wf_status_ignore(status); /* the job was made with it */
     }
 }
 
@@ -459,6 +469,7 @@ static void deinit(wf_tuner_t *tuner)
         wf_candidate_deinit(&tuner->finalists[i], tuner->job);
     wf_candidate_deinit(&tuner->fallback, tuner->job);
     wf_candidate_deinit(&tuner->found, tuner->job);
+    wf_candidate_deinit(&tuner->start, tuner->job);
     if (tuner->trials.store_made)
         wf_constant_store_deinit(&tuner->trials.store);
     wf_vec_deinit(tuner->allocator, &tuner->screened);
@@ -473,6 +484,28 @@ static void deinit(wf_tuner_t *tuner)
     json_decref(tuner->notes);
     json_decref(tuner->dry_run);
     wf_arena_deinit(&tuner->arena);
+    wf_job_destroy(tuner->variant);
+}
+
+wf_candidate_t *wf_tuner_start(wf_tuner_t *tuner)
+{
+    return tuner->job == tuner->home ? &tuner->fallback : &tuner->start;
+}
+
+wf_status_t wf_tuner_reopen(wf_tuner_t *tuner)
+{
+    wf_profile_deinit(&tuner->profile);
+    wf_profile_init(&tuner->profile, tuner->allocator);
+    tuner->profile.quiet = wf_machine_quiet("");
+    wf_database_close(tuner->database);
+    tuner->database = NULL;
+    wf_worker_destroy(tuner->worker);
+    tuner->worker = NULL;
+    WF_TRY(open_database(tuner));
+    WF_TRY(make_worker(tuner));
+    WF_TRY(wf_profile_sync(&tuner->profile, tuner->job, tuner->database));
+    wf_profile_apply(&tuner->profile, tuner->job, true);
+    return WF_OK;
 }
 
 wf_status_t wf_tuner_run(wf_job_t *job, const wf_tune_options_t *options, uint64_t start_ns,

@@ -17,6 +17,7 @@
 typedef struct wf_candidate {
     const char *name;   /* "default", "best", "route 2": for people */
     wf_route_t *routes; /* per part; NULL: none yet */
+    wf_job_t *job;      /* whose spaces they are routes of; NULL: none yet */
     wf_knobs_t knobs;   /* of scope ENGINE and RUN; the others are the job's */
     wf_text_t lock;     /* without evidence; the plan's identity */
     uint8_t *engine;
@@ -59,7 +60,10 @@ typedef struct wf_screened {
 } wf_screened_t;
 
 typedef struct wf_tuner {
-    wf_job_t *job;
+    wf_job_t *job;        /* whose spaces are searched */
+    wf_job_t *home;       /* the caller's: the default's, and the one with references */
+    wf_job_t *variant;    /* another one that was made here; NULL: none */
+    wf_candidate_t start; /* the default route of `variant` */
     const wf_tune_options_t *options;
     wf_tune_result_t *result;
     wf_allocator_t allocator;
@@ -147,7 +151,8 @@ void wf_candidate_deinit(wf_candidate_t *candidate, wf_job_t *job);
 /* knobs NULL: the job's. */
 wf_status_t wf_candidate_set(wf_candidate_t *candidate, wf_job_t *job, wf_route_t *routes,
                              const wf_knobs_t *knobs) WF_MUST_USE;
-/* Engine bytes of the candidate, with evidence ("" for none) in its lock. */
+/* Engine bytes of the candidate, from its own job (`job` when it has none), with evidence ("" for none) in
+ * its lock. */
 wf_status_t wf_candidate_make(wf_candidate_t *candidate, wf_job_t *job, const char *evidence) WF_MUST_USE;
 /* Frees the engine bytes. */
 void wf_candidate_drop_engine(wf_candidate_t *candidate);
@@ -161,7 +166,17 @@ wf_status_t wf_stage_recall(wf_tuner_t *tuner) WF_MUST_USE;
 /* The default engine, checked and written. */
 wf_status_t wf_stage_default(wf_tuner_t *tuner) WF_MUST_USE;
 /* The default against itself. */
-wf_status_t wf_stage_noise(wf_tuner_t *tuner) WF_MUST_USE;   /* stage_race.c */
+wf_status_t wf_stage_noise(wf_tuner_t *tuner) WF_MUST_USE; /* stage_race.c */
+/* Settings that need another graph, space or number of threads: a default engine for each, raced. The best is
+ * what is searched from then on. */
+wf_status_t wf_stage_settings(wf_tuner_t *tuner) WF_MUST_USE; /* stage_settings.c */
+/* Makes tuner->variant from a lock that needs another job than the caller's; nothing when it does not.
+ * LOCK_MISMATCH when there is no way. */
+wf_status_t wf_tuner_job_for_lock(wf_tuner_t *tuner, const char *lock, wf_job_t **out_job) WF_MUST_USE;
+/* The candidate whose routes are those of tuner->job. */
+wf_candidate_t *wf_tuner_start(wf_tuner_t *tuner);
+/* Profile, database and worker for tuner->job, which has another number of threads. */
+wf_status_t wf_tuner_reopen(wf_tuner_t *tuner) WF_MUST_USE;
 wf_status_t wf_stage_profile(wf_tuner_t *tuner) WF_MUST_USE; /* stage_profile.c */
 /* Nothing may be measured: CACHE_MISS naming what would be first. */
 wf_status_t wf_stage_cached(wf_tuner_t *tuner) WF_MUST_USE;

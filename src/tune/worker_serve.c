@@ -243,6 +243,8 @@ static wf_status_t load(server_t *server, wf_unpack_t *in)
                ? wf_engine_open_linked(slot->bytes, slot->length, &options, server->cache, &slot->engine)
                : wf_engine_open_bytes(slot->bytes, slot->length, &options, &slot->engine));
     WF_TRY(wf_arm_create(slot->engine, NULL, 0, message.seed, server->allocator, &slot->arm));
+    if (server->watch != NULL)
+        wf_arm_beat(slot->arm, &server->watch->beats);
     watch(server, message.slot, WF_WATCH_LAUNCH);
     /* A trial is warmed up by its first sample. */
     return slot->linked ? WF_OK : wf_arm_warm(slot->arm);

@@ -48,6 +48,8 @@ typedef struct fixture {
     wf_tune_result_t result;
     json_t *report;
     int size; /* of the image */
+    bool makes_jobs;
+    int jobs_made;
 
     /* what the event callback does */
     int events[WF_TUNE_TICK + 1];
@@ -160,6 +162,16 @@ static int tear_down(void **state)
     return 0;
 }
 
+/* Another job of the same model, with other settings. */
+static wf_status_t make_job(void *self, const wf_build_options_t *options, wf_job_t **out_job)
+{
+    fixture_t *f = self;
+    wf_graph_t *reference = parse_model(f->size), *graph = parse_model(f->size);
+    wf_job_source_t source = {&reference, &graph, NULL, 1, "00112233445566778899aabbccddeeff"};
+    f->jobs_made++;
+    return wf_job_create(&source, options, out_job);
+}
+
 /* Makes the job and tunes it; two_specs: for two image sizes. */
 static wf_status_t tune_sizes(fixture_t *f, bool two_specs)
 {
@@ -175,6 +187,9 @@ static wf_status_t tune_sizes(fixture_t *f, bool two_specs)
     forget_result(f);
     memset(f->events, 0, sizeof f->events);
     wf_assert_ok(wf_job_create(&source, &f->options.build, &job));
+    wf_job_maker_t maker = {f, make_job};
+    if (f->makes_jobs)
+        job->maker = &maker;
     wf_status_t status = wf_tuner_run(job, &f->options, start_ns, &f->result);
     wf_job_destroy(job);
     f->report = f->result.report_json != NULL ? json_loads(f->result.report_json, 0, NULL) : NULL;
@@ -349,6 +364,34 @@ static void every_strategy_ends_with_an_engine(void **state)
         assert_true(trials <= 24);
         if (strcmp(names[s], "greedy") != 0 && strcmp(names[s], "joint") != 0)
             assert_true(trials > 0);
+    }
+}
+
+/* A tiny model is faster with one thread: found when the user leaves threads open, written with its lock, and
+ * found again by the next tuning. */
+static void threads_and_listed_knobs_are_tried(void **state)
+{
+    fixture_t *f = *state;
+    f->makes_jobs = true;
+    f->options.build.settings = (const wf_setting_t[]){{"cpu.threads", "[1/2]"}, {"fuse.epilogue", "on,off"}};
+    f->options.build.setting_count = 2;
+    f->options.build.thread_count = 0;
+    for (int run = 0; run < 2; run++) {
+        f->jobs_made = 0;
+        wf_assert_ok(tune(f));
+        check_engine_file(f);
+        wf_engine_t *engine;
+        wf_assert_ok(wf_engine_open(f->engine, NULL, &engine));
+        wf_engine_facts_t facts = wf_engine_facts(engine);
+        char line[40];
+        (void)snprintf(line, sizeof line, "\nthreads %u\n", facts.thread_count);
+        assert_non_null(strstr(facts.lock, line));
+        assert_non_null(strstr(facts.lock, "setting source.native on\n"));
+        wf_engine_close(engine);
+        if (run == 0)
+            assert_int_equal(f->jobs_made, 3); /* two by two, without the default */
+        else
+            assert_true(f->jobs_made <= 1 && report_number(f, "timings", "measured") == 0);
     }
 }
 
@@ -660,6 +703,7 @@ int main(int argc, char **argv)
         cmocka_unit_test_setup_teardown(a_budget_too_small_still_gives_the_default, set_up, tear_down),
         cmocka_unit_test_setup_teardown(tunes_several_shapes, set_up, tear_down),
         cmocka_unit_test_setup_teardown(every_strategy_ends_with_an_engine, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(threads_and_listed_knobs_are_tried, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_dry_run_touches_nothing, set_up, tear_down),
         cmocka_unit_test_setup_teardown(unknown_strategies_are_refused, set_up, tear_down),
         cmocka_unit_test_setup_teardown(the_lock_rebuilds_the_engine, set_up, tear_down),
