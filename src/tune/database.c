@@ -375,7 +375,8 @@ static int lock_opening(const char *path)
     return fd;
 }
 
-static wf_status_t open_path(wf_database_t *database)
+/* needed: without its file the handle is worth nothing. Else a full disk is no reason to give up. */
+static wf_status_t open_path(wf_database_t *database, bool needed)
 {
     char folder[4096];
     folder_of(database->path, folder, sizeof folder);
@@ -393,6 +394,11 @@ static wf_status_t open_path(wf_database_t *database)
         (void)close(fd);
     if (status == WF_OK)
         status = fd >= 0 ? open_writable(database, folder) : open_read_only(database, exists);
+    if (!needed && wf_status_code(status) == WF_CODE_DISK_FULL) {
+        wf_status_free(status);
+        close_file(database);
+        status = open_read_only(database, exists);
+    }
     if (lock >= 0)
         (void)close(lock);
     return status;
@@ -411,7 +417,7 @@ static wf_status_t open_any(wf_database_t *database, const char *path, const wf_
             (size_t)snprintf(database->path, sizeof database->path, "%s", path) >= sizeof database->path) {
             return WF_ERROR(USAGE, "the path of the timing database is too long");
         }
-        WF_TRY(open_path(database));
+        WF_TRY(open_path(database, scope == NULL));
     }
     if (scope == NULL)
         return WF_OK;

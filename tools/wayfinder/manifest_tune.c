@@ -264,6 +264,25 @@ static void take_report(entry_t *entry, const json_t *report)
     }
 }
 
+static void row_path(const job_t *job, const char *machine, const char *name, char *out, size_t capacity)
+{
+    (void)snprintf(out, capacity, "%s/%s/%s.json", job->store, machine, name);
+}
+
+/* An entry that was tuned before gets no more than it had, so that its result is recalled and the rest flows
+ * to others; unless the whole budget grew. */
+static double cap_budget(const job_t *job, const entry_t *entry, double budget_s)
+{
+    char path[2 * PATH_MAX_BYTES];
+    row_path(job, job->machine_name, entry->model->name, path, sizeof path);
+    json_t *row = json_load_file(path, 0, NULL);
+    double before_s = json_number_value(json_object_get(row, "budget_s"));
+    double job_before_s = json_number_value(json_object_get(row, "job_budget_s"));
+    json_decref(row);
+    bool same = entry->known && before_s > 0 && job->budget_s <= 1.5 * job_before_s;
+    return same ? fmin(budget_s, before_s) : budget_s;
+}
+
 static void tune_entry(const job_t *job, entry_t *entry, double budget_s)
 {
     cli_options_t options = options_of(job, entry->model);
@@ -277,6 +296,7 @@ static void tune_entry(const job_t *job, entry_t *entry, double budget_s)
     (void)snprintf(lock, sizeof lock, "%s/%s.lock", job->place, name);
     entry->row = new_row(job, entry->model, job->machine_name, "failed");
     set(entry->row, "budget_s", json_real(budget_s));
+    set(entry->row, "job_budget_s", json_real(job->budget_s));
     set(entry->row, "expected_gain", json_real(entry->gain));
     wf_status_t status = wf_model_open(path, wf_allocator_system(), &model);
     if (wf_status_code(status) != WF_CODE_OK) {
@@ -317,11 +337,6 @@ static void tune_entry(const job_t *job, entry_t *entry, double budget_s)
 }
 
 /* ---- the summary ---- */
-
-static void row_path(const job_t *job, const char *machine, const char *name, char *out, size_t capacity)
-{
-    (void)snprintf(out, capacity, "%s/%s/%s.json", job->store, machine, name);
-}
 
 static int keep_row(const job_t *job, const entry_t *entry)
 {
@@ -488,10 +503,10 @@ static int run(job_t *job)
             entry->row = new_row(job, entry->model, job->machine_name, "not reached");
             continue;
         }
+        double own_s = cap_budget(job, entry, fmax(left_s * share, 1));
         if (!job->options->quiet)
-            (void)fprintf(stderr, "%6.1f s  %s: %.0f s\n", now_s() - job->start_s, entry->model->name,
-                          fmax(left_s * share, 1));
-        tune_entry(job, entry, fmax(left_s * share, 1));
+            (void)fprintf(stderr, "%6.1f s  %s: %.0f s\n", now_s() - job->start_s, entry->model->name, own_s);
+        tune_entry(job, entry, own_s);
         code = keep_row(job, entry);
     }
     return code != 0 ? code : finish(job);
