@@ -20,15 +20,27 @@
  * 2026-12-01). */
 #define SETS 4u
 
+/* Kernels of one tactic and problem share what the library generated (0.1 to 0.6 ms each), whatever their
+ * weights. */
+#define RECENT 16u
+typedef struct compiled {
+    uint64_t hash[2]; /* of the problem */
+    char id[WF_TACTIC_ID_MAX];
+    void *pd, *primitive;
+    uint32_t uses; /* kernels, and one for being recent; under the source's lock */
+} compiled_t;
+
 typedef struct wf_onednn {
     wf_allocator_t allocator;
     wf_cpu_t cpu;
     /* Opened when first asked for: loading 40 MB for an engine without a step of ours would be for nothing.
      */
-    pthread_mutex_t opening;
+    pthread_mutex_t lock; /* of opening, and of `recent` */
     _Atomic bool opened;
     wf_dnnl_library_t library;
     void *engine; /* NULL: not used, library.refusal says why */
+    compiled_t *recent[RECENT];
+    size_t next_recent;
 } wf_onednn_t;
 
 /* What one launch needs of the library; never used by two launches at once. */
@@ -38,10 +50,10 @@ typedef struct set {
 } set_t;
 
 struct wf_kernel {
-    const wf_onednn_t *source;
+    wf_onednn_t *source;
     wf_allocator_t allocator;
     wf_arena_t memory; /* packed constants */
-    void *pd, *primitive;
+    compiled_t *compiled;
     size_t slot_count;
     int32_t operands[WF_DNNL_ARGS_MAX]; /* of slots; see wf_dnnl_slot_t */
     void *constants[WF_DNNL_ARGS_MAX];  /* packed; NULL: bound at launch */
@@ -54,14 +66,27 @@ struct wf_kernel {
 
 /* ---- Open ---- */
 
+/* Under the lock. */
+static void compiled_drop(wf_onednn_t *source, compiled_t *compiled)
+{
+    if (compiled == NULL || --compiled->uses > 0)
+        return;
+    if (compiled->primitive != NULL)
+        (void)source->library.dnnl_primitive_destroy(compiled->primitive);
+    (void)source->library.dnnl_primitive_desc_destroy(compiled->pd);
+    wf_free(source->allocator, compiled, 1, sizeof *compiled);
+}
+
 static void onednn_close(void *self)
 {
     wf_onednn_t *source = self;
     if (source == NULL)
         return;
+    for (size_t i = 0; i < RECENT; i++)
+        compiled_drop(source, source->recent[i]);
     if (source->engine != NULL)
         (void)source->library.dnnl_engine_destroy(source->engine);
-    (void)pthread_mutex_destroy(&source->opening);
+    (void)pthread_mutex_destroy(&source->lock);
     wf_free(source->allocator, source, 1, sizeof *source);
 }
 
@@ -73,7 +98,7 @@ static wf_status_t onednn_open(const wf_cpu_t *cpu, wf_allocator_t allocator, wf
     WF_TRY(wf_alloc(allocator, 1, sizeof *source, &source));
     source->allocator = allocator;
     source->cpu = *cpu;
-    if (pthread_mutex_init(&source->opening, NULL) != 0) {
+    if (pthread_mutex_init(&source->lock, NULL) != 0) {
         wf_free(allocator, source, 1, sizeof *source);
         return wf_status_out_of_memory();
     }
@@ -85,7 +110,7 @@ static wf_status_t onednn_open(const wf_cpu_t *cpu, wf_allocator_t allocator, wf
 static bool is_open(wf_onednn_t *source)
 {
     if (!atomic_load_explicit(&source->opened, memory_order_acquire)) {
-        (void)pthread_mutex_lock(&source->opening);
+        (void)pthread_mutex_lock(&source->lock);
         if (!atomic_load_explicit(&source->opened, memory_order_relaxed)) {
             wf_dnnl_library_t *library = &source->library;
             wf_dnnl_library_open(source->cpu.tier_mask, library);
@@ -98,7 +123,7 @@ static bool is_open(wf_onednn_t *source)
             }
             atomic_store_explicit(&source->opened, true, memory_order_release);
         }
-        (void)pthread_mutex_unlock(&source->opening);
+        (void)pthread_mutex_unlock(&source->lock);
     }
     return source->engine != NULL;
 }
@@ -427,6 +452,54 @@ static wf_status_t onednn_query(void *self, const wf_problem_t *problem, const c
 
 /* ---- Prepare ---- */
 
+/* Under the lock. Takes pd over, on failure too. */
+static wf_status_t compiled_make(wf_onednn_t *source, const wf_problem_t *problem, const char *id, void *pd,
+                                 compiled_t **out_compiled)
+{
+    compiled_t *compiled = NULL;
+    wf_status_t status = wf_alloc(source->allocator, 1, sizeof *compiled, &compiled);
+    if (status != WF_OK) {
+        (void)source->library.dnnl_primitive_desc_destroy(pd);
+        return status;
+    }
+    *compiled = (compiled_t){.hash = {problem->hash[0], problem->hash[1]}, .pd = pd, .uses = 1};
+    (void)snprintf(compiled->id, sizeof compiled->id, "%s", id);
+    status = wf_dnnl_check(source->library.dnnl_primitive_create(&compiled->primitive, pd), "a primitive");
+    if (status != WF_OK) {
+        compiled->primitive = NULL;
+        compiled_drop(source, compiled);
+        return status;
+    }
+    compiled->uses++;
+    compiled_drop(source, source->recent[source->next_recent]);
+    source->recent[source->next_recent] = compiled;
+    source->next_recent = (source->next_recent + 1) % RECENT;
+    *out_compiled = compiled;
+    return WF_OK;
+}
+
+static wf_status_t compiled_take(wf_onednn_t *source, const wf_problem_t *problem, const char *id, void *pd,
+                                 compiled_t **out_compiled)
+{
+    wf_status_t status = WF_OK;
+    *out_compiled = NULL;
+    (void)pthread_mutex_lock(&source->lock);
+    for (size_t i = 0; i < RECENT && *out_compiled == NULL; i++) {
+        compiled_t *recent = source->recent[i];
+        if (recent != NULL && memcmp(recent->hash, problem->hash, sizeof recent->hash) == 0 &&
+            strcmp(recent->id, id) == 0)
+            *out_compiled = recent;
+    }
+    if (*out_compiled != NULL) {
+        (*out_compiled)->uses++;
+        (void)source->library.dnnl_primitive_desc_destroy(pd);
+    } else {
+        status = compiled_make(source, problem, id, pd, out_compiled);
+    }
+    (void)pthread_mutex_unlock(&source->lock);
+    return status;
+}
+
 static void set_deinit(const wf_dnnl_library_t *library, set_t *set, size_t slot_count)
 {
     for (size_t i = 0; i < slot_count; i++) {
@@ -524,10 +597,11 @@ static wf_status_t prepare_slots(wf_kernel_t *kernel, const wf_dnnl_recipe_t *re
         kernel->descs[i] = slot->desc;
         kernel->actual[i] = &kernel->descs[i];
         if (slot->packed)
-            kernel->actual[i] = library->dnnl_primitive_desc_query_md(kernel->pd, WF_DNNL_QUERY_WEIGHTS, 0);
+            kernel->actual[i] =
+                library->dnnl_primitive_desc_query_md(kernel->compiled->pd, WF_DNNL_QUERY_WEIGHTS, 0);
         if (slot->operand == WF_DNNL_OPERAND_SCRATCHPAD)
             kernel->actual[i] =
-                library->dnnl_primitive_desc_query_md(kernel->pd, WF_DNNL_QUERY_SCRATCHPAD, 0);
+                library->dnnl_primitive_desc_query_md(kernel->compiled->pd, WF_DNNL_QUERY_SCRATCHPAD, 0);
         if (kernel->actual[i] == NULL)
             return WF_ERROR(INTERNAL, "oneDNN does not describe an argument of its own");
         if (slot->operand >= 0 && recipe->problem->operands[slot->operand].is_const)
@@ -544,10 +618,9 @@ static void onednn_release(void *self, wf_kernel_t *kernel)
     const wf_dnnl_library_t *library = &kernel->source->library;
     for (size_t i = 0; i < SETS; i++)
         set_deinit(library, &kernel->sets[i], kernel->slot_count);
-    if (kernel->primitive != NULL)
-        (void)library->dnnl_primitive_destroy(kernel->primitive);
-    if (kernel->pd != NULL)
-        (void)library->dnnl_primitive_desc_destroy(kernel->pd);
+    (void)pthread_mutex_lock(&kernel->source->lock);
+    compiled_drop(kernel->source, kernel->compiled);
+    (void)pthread_mutex_unlock(&kernel->source->lock);
     wf_arena_deinit(&kernel->memory);
     wf_free(kernel->allocator, kernel, 1, sizeof *kernel);
 }
@@ -555,8 +628,6 @@ static void onednn_release(void *self, wf_kernel_t *kernel)
 static wf_status_t make_kernel(wf_kernel_t *kernel, const wf_dnnl_recipe_t *recipe,
                                const wf_tensor_t *constants)
 {
-    const wf_dnnl_library_t *library = &kernel->source->library;
-    WF_TRY(wf_dnnl_check(library->dnnl_primitive_create(&kernel->primitive, kernel->pd), "a primitive"));
     WF_TRY(prepare_slots(kernel, recipe, constants));
     for (size_t i = 0; i < SETS; i++)
         WF_TRY(set_init(kernel, &kernel->sets[i]));
@@ -584,10 +655,11 @@ static wf_status_t onednn_prepare(void *self, const wf_problem_t *problem, const
     if (status == WF_OK) {
         kernel->source = source;
         kernel->allocator = allocator;
-        kernel->pd = pd;
         wf_arena_init(&kernel->memory, allocator);
         int before = wf_dnnl_threads_set(&source->library, (int)source->cpu.thread_count);
-        status = make_kernel(kernel, &recipe, constants);
+        status = compiled_take(source, problem, tactic_id, pd, &kernel->compiled);
+        if (status == WF_OK)
+            status = make_kernel(kernel, &recipe, constants);
         (void)wf_dnnl_threads_set(&source->library, before);
     }
     if (status == WF_OK)
@@ -627,15 +699,15 @@ static wf_status_t run_set(const wf_kernel_t *kernel, const set_t *set, const wf
                                                              : operands[operand].data;
         WF_TRY(wf_dnnl_check(library->dnnl_memory_set_data_handle(set->args[i].memory, data), "a binding"));
     }
-    return wf_dnnl_check(
-        library->dnnl_primitive_execute(kernel->primitive, set->stream, (int)kernel->slot_count, set->args),
-        "a run");
+    return wf_dnnl_check(library->dnnl_primitive_execute(kernel->compiled->primitive, set->stream,
+                                                         (int)kernel->slot_count, set->args),
+                         "a run");
 }
 
 static wf_status_t onednn_launch(void *self, const wf_kernel_t *kernel, const wf_view_t *operands,
                                  const wf_view_t *outputs, void *workspace, const wf_parallel_t *parallel)
 {
-    const wf_onednn_t *source = self;
+    wf_onednn_t *source = self;
     const wf_dnnl_library_t *library = &source->library;
     /* The sets are the only part of a kernel that changes, under `busy`. */
     wf_kernel_t *sets_of = (wf_kernel_t *)(uintptr_t)kernel;
