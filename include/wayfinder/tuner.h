@@ -41,9 +41,12 @@ typedef struct wf_tune_options {
     bool fresh;          /* do not resume an unfinished journal */
     bool require_cached; /* CACHE_MISS instead of measuring */
     uint64_t seed;
-    const char *strategy;    /* "joint" (NULL), "fast", "full", "mixed", "greedy", "random" */
-    uint64_t trial_limit;    /* routes tried whole, beside finalists; 0: as many as the budget gives */
-    bool dry_run;            /* nothing is measured or written: the report says what would be */
+    const char *strategy; /* "joint" (NULL), "fast", "full", "mixed", "greedy", "random" */
+    uint64_t trial_limit; /* routes tried whole, beside finalists; 0: as many as the budget gives */
+    const char *target;   /* "p99<=4ms and throughput>=900/s and memory<=2GiB"; NULL: none */
+    const char
+        *objective; /* "latency" (NULL), "throughput", "memory", or weights: "latency=0.7,memory=0.3" */
+    bool dry_run;   /* nothing is measured or written: the report says what would be */
     const char *worker_path; /* NULL: found beside the program or where it was installed */
     void *event_self;
     wf_tune_event_fn *event;
@@ -60,8 +63,8 @@ typedef struct wf_tune_result {
 
 /* Tunes and writes `output_path`. From the moment the default engine is written there is always a valid
  * engine at that path. Statuses as wf_build, and INTERRUPTED (best so far written), CACHE_INVALID,
- * CACHE_MISS, RECORD_MISMATCH, TIME_OUT. *out_result is filled as far as the tuning came, also on failure;
- * free it with wf_tune_result_free. */
+ * CACHE_MISS, RECORD_MISMATCH, TIME_OUT, TARGET_NOT_MET (the best is written). *out_result is filled as far
+ * as the tuning came, also on failure; free it with wf_tune_result_free. */
 WF_API wf_status_t wf_tune(const wf_model_t *model, const wf_tune_options_t *options,
                            wf_tune_result_t *out_result) WF_MUST_USE;
 WF_API void wf_tune_result_free(wf_tune_result_t *result);

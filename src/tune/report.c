@@ -71,6 +71,105 @@ static void add_search(const wf_tuner_t *tuner, json_t *rest)
                   "in_context", screened));
 }
 
+/* What the last minute brought, and what another should. Profiling only: what races and screens decide is
+ * small. */
+static json_t *gain_json(const wf_tuner_t *tuner)
+{
+    double last = (double)NAN;
+    if (tuner->gains.count > 1) {
+        const wf_gain_point_t *end = &tuner->gains.items[tuner->gains.count - 1],
+                              *from = &tuner->gains.items[0];
+        for (size_t i = 0; i < tuner->gains.count; i++) {
+            if (tuner->gains.items[i].at_s <= end->at_s - 60)
+                from = &tuner->gains.items[i];
+        }
+        last = end->route_ns > 0 ? from->route_ns / end->route_ns - 1 : (double)NAN;
+    }
+    return json_pack("{s:o s:o}", "last_minute", number(last), "next_minute", number(tuner->next_gain));
+}
+
+/* The cheapest choice of the topic beside the chosen one; choice_count: none. */
+static size_t second_best(const wf_topic_t *topic, size_t chosen)
+{
+    size_t best = topic->choice_count;
+    for (size_t c = 0; c < topic->choice_count; c++) {
+        const wf_topic_choice_t *choice = &topic->choices[c];
+        bool usable = c != chosen && choice->quarantine == NULL &&
+                      (!choice->dominated || wf_topic_knows(topic, choice));
+        if (usable && (best == topic->choice_count || choice->cost_ns < topic->choices[best].cost_ns))
+            best = c;
+    }
+    return best;
+}
+
+/* A step of the route that is written: what it beat, by how much, how surely, alone and inside the model. */
+static json_t *choice_json(const wf_tuner_t *tuner, const wf_topic_t *topic, size_t chosen)
+{
+    const wf_topic_choice_t *choice = &topic->choices[chosen];
+    size_t other = second_best(topic, chosen), blocks = 0;
+    bool known = wf_topic_knows(topic, choice);
+    if (known)
+        blocks =
+            choice->log_ratios.count > 0 ? choice->log_ratios.count : (size_t)choice->row.log_ratio.count;
+    json_t *json =
+        json_pack("{s:s s:s s:f s:b s:I}", "problem", topic->problem->text, "tactic", choice->tactic,
+                  "alone_ns", choice->cost_ns, "measured", known, "measurements", (json_int_t)blocks);
+    if (json != NULL && other < topic->choice_count) {
+        const wf_topic_choice_t *second = &topic->choices[other];
+        double gap = log(second->cost_ns / choice->cost_ns);
+        double sd = hypot(choice->sd_rel, second->sd_rel);
+        (void)json_object_update_new(
+            json, json_pack("{s:s s:f s:o s:o}", "runner_up", second->tactic, "runner_up_ns", second->cost_ns,
+                            "margin", number(exp(gap) - 1), "confidence",
+                            number(sd > 0 ? wf_stats_normal_cdf(gap / sd) : (double)NAN)));
+    }
+    for (size_t i = 0; json != NULL && i < tuner->screened.count; i++) {
+        const wf_screened_t *row = &tuner->screened.items[i];
+        if (row->problem == NULL || row->pair_count == 0 ||
+            strcmp(row->problem->text, topic->problem->text) != 0)
+            continue;
+        double effect = row->effect.log_ratio, half = 1.96 * row->effect.se;
+        (void)json_object_set_new(json, "in_context",
+                                  json_pack("{s:s s:o s:o s:o s:b}", "tactic", row->tactic, "effect",
+                                            number(exp(effect) - 1), "lo95", number(exp(effect - half) - 1),
+                                            "hi95", number(exp(effect + half) - 1), "kept", row->kept));
+    }
+    return json;
+}
+
+static json_t *choices_json(const wf_tuner_t *tuner)
+{
+    const wf_candidate_t *final = tuner->adopted ? &tuner->finalists[tuner->winner] : &tuner->fallback;
+    json_t *list = json_array();
+    for (size_t p = 0; final->routes != NULL && p < final->job->part_count; p++) {
+        const wf_space_t *space = final->job->parts[p].space;
+        for (size_t i = 0; i < final->routes[p].count; i++) {
+            const wf_route_item_t *item = &final->routes[p].items[i];
+            uint32_t problem = space->groups.items[item->group].problem;
+            const wf_topic_t *topic = wf_profile_topic(&tuner->profile, space, problem);
+            const char *tactic = space->problems.items[problem].choices.items[item->choice].tactic_id;
+            size_t chosen = topic != NULL ? wf_topic_find(topic, tactic) : 0;
+            if (topic != NULL && chosen < topic->choice_count)
+                (void)json_array_append_new(list, choice_json(tuner, topic, chosen));
+        }
+    }
+    return list;
+}
+
+static json_t *target_json(const wf_tuner_t *tuner)
+{
+    json_t *terms = json_array();
+    for (size_t i = 0; i < tuner->target.count; i++) {
+        wf_verdict_t verdict = tuner->target_judged ? tuner->target_terms[i] : WF_VERDICT_TOO_FEW_RUNS;
+        (void)json_array_append_new(terms, json_pack("{s:s s:s}", "term", tuner->target.terms[i].text,
+                                                     "verdict", wf_verdict_name(verdict)));
+    }
+    wf_verdict_t verdict = tuner->target_judged ? tuner->target_verdict : WF_VERDICT_TOO_FEW_RUNS;
+    return json_pack("{s:s s:b s:s s:I s:o}", "text", tuner->options->target, "met",
+                     verdict == WF_VERDICT_MET, "verdict", wf_verdict_name(verdict), "runs",
+                     (json_int_t)tuner->target_runs.count, "terms", terms);
+}
+
 wf_status_t wf_tuner_report(wf_tuner_t *tuner)
 {
     const wf_comparison_t *c = &tuner->comparison;
@@ -96,6 +195,19 @@ wf_status_t wf_tuner_report(wf_tuner_t *tuner)
         number(tuner->aa_ratio), "sd", number(tuner->aa_sd), "waited_s",
         tuner->worker != NULL ? wf_worker_waited_s(tuner->worker) : 0.0, "engine",
         tuner->options->output_path, "record", tuner->record_path, "timing_cache", tuner->database_path);
+    if (rest != NULL)
+        (void)json_object_set_new(rest, "gain", gain_json(tuner));
+    if (rest != NULL && !tuner->recalled)
+        (void)json_object_set_new(rest, "choices", choices_json(tuner));
+    if (rest != NULL && tuner->target.count > 0)
+        (void)json_object_set_new(rest, "target", target_json(tuner));
+    if (rest != NULL)
+        (void)json_object_set_new(
+            rest, "headroom",
+            json_pack("{s:o s:o s:o}", "roofline_ns", number(tuner->bound.roofline_ns), "least_ns",
+                      number(tuner->bound.least_ns), "share",
+                      number(c->candidate_ns > 0 ? fmax(1 - tuner->bound.roofline_ns / c->candidate_ns, 0)
+                                                 : (double)NAN)));
     if (tuner->dry_run != NULL && rest != NULL)
         (void)json_object_set(rest, "dry_run", tuner->dry_run);
     if (rest != NULL)

@@ -35,6 +35,18 @@ static wf_status_t load_pair(wf_tuner_t *tuner, size_t load, wf_fault_t *fault)
     return WF_OK;
 }
 
+/* Where memory counts: the logs of times are divided by the weight of time, so that the ratio stays one of
+ * times as far as it can, and memory is added. 0 for latency and throughput. */
+static double memory_term(const wf_tuner_t *tuner)
+{
+    double weight = tuner->objective.latency + tuner->objective.throughput;
+    if (tuner->objective.memory == 0)
+        return 0;
+    double base = wf_candidate_memory_bytes(&tuner->fallback);
+    double mine = wf_candidate_memory_bytes(&tuner->finalists[tuner->winner]);
+    return tuner->objective.memory / fmax(weight, 0.01) * log(fmax(mine, 1) / fmax(base, 1));
+}
+
 static wf_status_t pair_blocks(wf_tuner_t *tuner, size_t blocks, double until_s, pairs_t *pairs,
                                bool *out_over, wf_fault_t *fault)
 {
@@ -47,9 +59,12 @@ static wf_status_t pair_blocks(wf_tuner_t *tuner, size_t blocks, double until_s,
     if (fault->kind != WF_FAULT_NONE)
         return WF_OK;
     wf_status_t status = WF_OK;
+    double extra = memory_term(tuner);
     for (size_t b = 0; status == WF_OK && b < result.block_count; b++) {
         for (size_t i = 0; status == WF_OK && i < 2; i++) {
             double log_ns = log(result.times_ns[2 * b + i]);
+            if (i == 1)
+                log_ns += extra;
             if (isfinite(result.times_ns[2 * b]) && isfinite(result.times_ns[2 * b + 1]))
                 status = wf_vec_push(tuner->allocator, &pairs->logs[i], &log_ns);
         }

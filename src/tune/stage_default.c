@@ -46,6 +46,7 @@ wf_status_t wf_stage_plan(wf_tuner_t *tuner)
     }
     WF_TRY(solved);
     WF_TRY(wf_candidate_set(&tuner->fallback, tuner->job, routes, NULL));
+    tuner->bound = wf_job_bound(tuner->job, tuner->fallback.routes);
     return name_base(tuner);
 }
 
@@ -89,7 +90,8 @@ wf_status_t wf_stage_recall(wf_tuner_t *tuner)
 {
     wf_outcome_t outcome;
     bool found;
-    if (tuner->database == NULL)
+    /* A target is judged on runs of today. */
+    if (tuner->database == NULL || tuner->target.count > 0)
         return WF_OK;
     WF_TRY(wf_database_find_outcome(tuner->database, tuner->base, &outcome, &found));
     if (!found)

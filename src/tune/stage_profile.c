@@ -327,7 +327,33 @@ static wf_status_t appraise(wf_tuner_t *tuner, double *out_seconds)
     WF_TRY(wf_profile_appraise(&tuner->profile, tuner->job));
     WF_TRY(wf_profile_sync(&tuner->profile, tuner->job, tuner->database));
     *out_seconds = wf_tuner_elapsed_s(tuner) - start_s;
-    return WF_OK;
+    wf_gain_point_t point = {wf_tuner_elapsed_s(tuner), tuner->profile.route_ns};
+    return wf_vec_push(tuner->allocator, &tuner->gains, &point);
+}
+
+/* What another minute is expected to save, as a share of the route: the requests with most worth a second
+ * that fit. */
+static double expect_gain(const wf_profile_t *profile)
+{
+    double seconds = 0, worth_ns = 0, best_rate = (double)INFINITY;
+    while (seconds < 60) {
+        plan_t best = {0};
+        double rate = 0;
+        for (size_t t = 0; t < profile->topics.count; t++) {
+            plan_t plan = plan_topic(&profile->topics.items[t], t);
+            double its = plan.seconds > 0 ? plan.worth_ns / plan.seconds : 0;
+            if (its < best_rate && its > rate && plan.worth_ns >= WORTH_SHARE * profile->route_ns) {
+                rate = its;
+                best = plan;
+            }
+        }
+        if (rate == 0)
+            break;
+        best_rate = rate;
+        seconds += best.seconds;
+        worth_ns += best.worth_ns;
+    }
+    return profile->route_ns > 0 ? fmin(worth_ns / profile->route_ns, 1) : 0;
 }
 
 /* What is measured is not worth measuring again until the next appraisal. */
@@ -366,6 +392,7 @@ wf_status_t wf_stage_profile(wf_tuner_t *tuner)
         measured_s += wf_tuner_elapsed_s(tuner) - start_s;
         fresh = false;
     }
+    tuner->next_gain = tuner->converged ? 0 : expect_gain(&tuner->profile);
     wf_profile_apply(&tuner->profile, tuner->job, false);
     tuner->result->timings_measured = tuner->profile.measured;
     tuner->result->timings_reused = tuner->profile.reused;

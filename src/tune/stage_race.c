@@ -376,6 +376,17 @@ static wf_status_t load_arms(wf_tuner_t *tuner, wf_race_t *race)
     return WF_OK;
 }
 
+/* What is made small: the log of the time, and of the memory beside the default's where the user wants it. */
+static double score_log(const wf_tuner_t *tuner, size_t arm, double ns)
+{
+    if (tuner->objective.memory == 0)
+        return log(ns);
+    double base = wf_candidate_memory_bytes(&tuner->finalists[0]);
+    double log_memory = log(fmax(wf_candidate_memory_bytes(&tuner->finalists[arm]), 1) / fmax(base, 1));
+    return log(tuner->default_ns) +
+           wf_objective_log(&tuner->objective, log(ns / tuner->default_ns), log_memory);
+}
+
 static wf_status_t add_blocks(wf_tuner_t *tuner, wf_race_t *race, const wf_race_message_t *message,
                               const wf_measure_result_t *result)
 {
@@ -386,7 +397,7 @@ static wf_status_t add_blocks(wf_tuner_t *tuner, wf_race_t *race, const wf_race_
         for (size_t i = 0; i < message->slot_count; i++) {
             size_t arm = message->slots[i];
             if (race->alive[arm])
-                logs[arm] = log(result->times_ns[b * message->slot_count + i]);
+                logs[arm] = score_log(tuner, arm, result->times_ns[b * message->slot_count + i]);
         }
         WF_TRY(wf_race_add(race, logs));
     }

@@ -152,7 +152,9 @@ static wf_status_t keep_effects(wf_tuner_t *tuner, const round_t *round, const w
                              .effect = result->effects[f],
                              .kept = result->on[f],
                              .failed = result->failed[f],
-                             .pair_count = result->pair_count};
+                             .pair_count = result->pair_count,
+                             .problem = move->problem,
+                             .tactic = move->tactic};
         WF_TRY(wf_arena_text(&tuner->arena, move->name, strlen(move->name), &row.name));
         WF_TRY(wf_vec_push(tuner->allocator, &tuner->screened, &row));
         (void)json_array_append_new(list, json_pack("{s:s s:f s:f s:f s:b}", "change", row.name, "effect",

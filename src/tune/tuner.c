@@ -33,7 +33,8 @@ double wf_tuner_reserve_s(const wf_tuner_t *tuner)
 {
     /* Made once, checked on every input; half as much again for a machine that is busy by then. */
     double seconds = tuner->make_s + tuner->check_s * (double)tuner->check_count;
-    return 0.1 + 1.5 * seconds;
+    return 0.1 + 1.5 * seconds +
+           (tuner->target_reached || tuner->target_spent ? 0 : wf_tuner_target_s(tuner));
 }
 
 uint64_t wf_tuner_deadline_ns(const wf_tuner_t *tuner, double seconds)
@@ -143,6 +144,10 @@ void wf_tuner_print_search(const wf_tuner_t *tuner, wf_text_t *out)
     const wf_tune_options_t *options = tuner->options;
     if (options->strategy != NULL && strcmp(options->strategy, "joint") != 0)
         wf_text_printf(out, "strategy %s\n", options->strategy);
+    if (options->target != NULL)
+        wf_text_printf(out, "target %s\n", options->target);
+    if (options->objective != NULL && strcmp(options->objective, "latency") != 0)
+        wf_text_printf(out, "objective %s\n", options->objective);
     if (options->trial_limit != 0)
         wf_text_printf(out, "trials %llu\n", (unsigned long long)options->trial_limit);
 }
@@ -326,10 +331,12 @@ static wf_status_t search(wf_tuner_t *tuner)
                                       NULL};
     const char *name = tuner->options->strategy;
     stage_fn *const *stages = name == NULL || strcmp(name, "joint") == 0 ? joint : other;
-    for (size_t i = 0; stages[i] != NULL; i++) {
+    for (size_t i = 0; stages[i] != NULL && !tuner->target_reached; i++) {
         if (tuner->stop_asked || wf_tuner_left_s(tuner) <= wf_tuner_reserve_s(tuner))
             break;
         WF_TRY(stages[i](tuner));
+        if (i == 0)
+            WF_TRY(wf_stage_target_default(tuner));
         if (i == 0) {
             wf_tuner_tell(tuner, WF_TUNE_DEFAULT, tuner->comparison.default_ns, 0, 0, "%s",
                           tuner->options->output_path);
@@ -421,11 +428,21 @@ static wf_status_t run(wf_tuner_t *tuner)
         tuner->stop_asked = true;
     }
     /* Whatever went wrong, the best there is is written; the failure is told afterwards. */
+    if (searched == WF_OK)
+        searched = wf_stage_target(tuner);
     wf_status_t written = wf_stage_write(tuner);
     WF_TRY(wf_status_join(searched, written));
     if (tuner->stop_asked)
         return WF_ERROR(INTERRUPTED, "stopped on request; the best so far is written");
-    return finish(tuner);
+    WF_TRY(finish(tuner));
+    if (tuner->target.count > 0 && !(tuner->target_judged && tuner->target_verdict == WF_VERDICT_MET)) {
+        return wf_status_hinted(WF_ERROR(TARGET_NOT_MET, "%s: %s; the best engine is written",
+                                         tuner->options->target,
+                                         tuner->target_judged ? wf_verdict_name(tuner->target_verdict)
+                                                              : wf_verdict_name(WF_VERDICT_TOO_FEW_RUNS)),
+                                "a larger --budget, or a target that this machine can reach");
+    }
+    return WF_OK;
 }
 
 static void init(wf_tuner_t *tuner, wf_job_t *job, const wf_tune_options_t *options, uint64_t start_ns,
@@ -441,6 +458,7 @@ static void init(wf_tuner_t *tuner, wf_job_t *job, const wf_tune_options_t *opti
                           .stage = "",
                           .hang_s = HANG_S,
                           .check_count = 1,
+                          .next_gain = (double)NAN,
                           .verdict = "failed",
                           .stages = json_array(),
                           .quarantined = json_array(),
@@ -473,6 +491,8 @@ static void deinit(wf_tuner_t *tuner)
     if (tuner->trials.store_made)
         wf_constant_store_deinit(&tuner->trials.store);
     wf_vec_deinit(tuner->allocator, &tuner->screened);
+    wf_vec_deinit(tuner->allocator, &tuner->target_runs);
+    wf_vec_deinit(tuner->allocator, &tuner->gains);
     wf_worker_destroy(tuner->worker);
     wf_journal_close(tuner->journal);
     wf_database_close(tuner->database);
@@ -513,8 +533,16 @@ wf_status_t wf_tuner_run(wf_job_t *job, const wf_tune_options_t *options, uint64
 {
     wf_tuner_t tuner;
     *out_result = (wf_tune_result_t){.allocator = job->allocator};
+    wf_target_t target = {0};
+    wf_objective_t objective = {1, 0, 0};
     WF_TRY(wf_strategy_check(options->strategy));
+    if (options->target != NULL)
+        WF_TRY(wf_target_parse(options->target, &target));
+    if (options->objective != NULL)
+        WF_TRY(wf_objective_parse(options->objective, &objective));
     init(&tuner, job, options, start_ns, out_result);
+    tuner.target = target;
+    tuner.objective = objective;
     wf_progress_fn *progress = job->progress;
     void *progress_self = job->progress_self;
     job->progress = reference_progress;

@@ -6,7 +6,9 @@
 #include "tune/journal.h"
 #include "tune/move.h"
 #include "tune/profile.h"
+#include "tune/bound.h"
 #include "tune/search.h"
+#include "tune/target.h"
 #include "tune/tuner.h"
 #include "tune/worker.h"
 
@@ -48,6 +50,9 @@ typedef struct wf_trials {
     double seconds;
 } wf_trials_t;
 
+typedef struct wf_gain_point {
+    double at_s, route_ns;
+} wf_gain_point_t;
 typedef struct wf_factors wf_factors_t;
 
 /* A choice that was compared inside the model, for the report. */
@@ -57,6 +62,8 @@ typedef struct wf_screened {
     wf_effect_t effect;
     bool kept, failed;
     size_t pair_count;
+    const wf_problem_t *problem; /* of a change of tactic; else NULL */
+    const char *tactic;          /* that it puts in */
 } wf_screened_t;
 
 typedef struct wf_tuner {
@@ -103,6 +110,16 @@ typedef struct wf_tuner {
 
     wf_profile_t profile;
     bool converged; /* nothing more was worth measuring */
+
+    wf_target_t target; /* count 0: none */
+    wf_objective_t objective;
+    wf_times_t target_runs;
+    wf_verdict_t target_verdict, target_terms[WF_TARGET_TERMS_MAX];
+    bool target_judged, target_reached, target_spent; /* reached: by the default, early */
+    wf_bound_t bound;
+
+    WF_VEC(wf_gain_point_t) gains; /* what was known of the best route, over time */
+    double next_gain;              /* share that another minute of profiling should save; NaN: not known */
 
     wf_trials_t trials;
     WF_VEC(wf_screened_t) screened;
@@ -193,6 +210,13 @@ size_t wf_strategy_trials(wf_tuner_t *tuner, size_t *out_factor_count);
 wf_status_t wf_stage_solve(wf_tuner_t *tuner) WF_MUST_USE; /* stage_race.c */
 wf_status_t wf_stage_race(wf_tuner_t *tuner) WF_MUST_USE;
 wf_status_t wf_stage_confirm(wf_tuner_t *tuner) WF_MUST_USE; /* stage_confirm.c */
+/* The default, or what is about to be written, against the target (stage_target.c). */
+wf_status_t wf_stage_target_default(wf_tuner_t *tuner) WF_MUST_USE;
+wf_status_t wf_stage_target(wf_tuner_t *tuner) WF_MUST_USE;
+/* What judging the result is kept back for. */
+double wf_tuner_target_s(const wf_tuner_t *tuner);
+/* Engine and the arena of one context; 0 without an engine. */
+double wf_candidate_memory_bytes(const wf_candidate_t *candidate);
 /* The winner, or the default, with its evidence: checked on every input and written. */
 wf_status_t wf_stage_write(wf_tuner_t *tuner) WF_MUST_USE; /* stage_write.c */
 

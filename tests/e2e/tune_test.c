@@ -395,6 +395,63 @@ static void threads_and_listed_knobs_are_tried(void **state)
     }
 }
 
+static void expect_verdict(const fixture_t *f, bool met, const char *word)
+{
+    const json_t *target = json_object_get(f->report, "target");
+    assert_true(json_is_boolean(json_object_get(target, "met")));
+    assert_true(json_is_true(json_object_get(target, "met")) == met);
+    assert_non_null(strstr(json_string_value(json_object_get(target, "verdict")), word));
+}
+
+static void targets_are_judged(void **state)
+{
+    fixture_t *f = *state;
+    f->options.target = "p50<=10s and memory<=100GiB and throughput>=0.001/s";
+    wf_assert_ok(tune(f)); /* by the default: nothing else is measured */
+    expect_verdict(f, true, "met");
+    assert_int_equal(f->events[WF_TUNE_TIMING], 0);
+    check_engine_file(f);
+    (void)unlink(f->record); /* another target is another search */
+    f->options.target = "p50<=0.001ns";
+    f->options.budget_s = 3;
+    wf_assert_fails(tune(f), TARGET_NOT_MET);
+    expect_verdict(f, false, "unreachable");
+    check_engine_file(f);
+    (void)unlink(f->record);
+    f->options.target = "memory<=1B";
+    wf_assert_fails(tune(f), TARGET_NOT_MET);
+    expect_verdict(f, false, "not met");
+    f->options.target = "p99<=4ms and p50<=5ms";
+    wf_assert_fails(tune(f), USAGE);
+    f->options.target = NULL;
+    f->options.objective = "speed";
+    wf_assert_fails(tune(f), USAGE);
+    (void)unlink(f->record);
+    f->options.objective = "latency=0.5,memory=0.5";
+    wf_assert_ok(tune(f));
+}
+
+/* Every step of what is written says what it beat; what is not known is null. */
+static void the_report_explains(void **state)
+{
+    fixture_t *f = *state;
+    wf_assert_ok(tune(f));
+    const json_t *choices = json_object_get(f->report, "choices"), *row;
+    size_t index;
+    assert_true(json_array_size(choices) >= 3);
+    json_array_foreach(choices, index, row)
+    {
+        assert_true(json_is_string(json_object_get(row, "problem")));
+        assert_true(json_is_string(json_object_get(row, "tactic")));
+        assert_true(json_real_value(json_object_get(row, "alone_ns")) >= 0);
+        if (json_object_get(row, "runner_up") != NULL)
+            assert_true(json_is_real(json_object_get(row, "margin")));
+    }
+    assert_true(report_number(f, "headroom", "roofline_ns") > report_number(f, "headroom", "least_ns"));
+    assert_non_null(json_object_get(json_object_get(f->report, "gain"), "next_minute"));
+    assert_non_null(json_object_get(json_object_get(f->report, "search"), "in_context"));
+}
+
 static void a_dry_run_touches_nothing(void **state)
 {
     fixture_t *f = *state;
@@ -691,6 +748,9 @@ static void foreign_databases_are_refused(void **state)
 
 int main(int argc, char **argv)
 {
+    const char *only = getenv("WF_TEST_ONLY");
+    if (only != NULL)
+        cmocka_set_test_filter(only);
     if (argc == 3 && strcmp(argv[1], "tune") == 0) {
         wf_process_die_with_parent();
         return child_tune(argv[2]);
@@ -704,6 +764,8 @@ int main(int argc, char **argv)
         cmocka_unit_test_setup_teardown(tunes_several_shapes, set_up, tear_down),
         cmocka_unit_test_setup_teardown(every_strategy_ends_with_an_engine, set_up, tear_down),
         cmocka_unit_test_setup_teardown(threads_and_listed_knobs_are_tried, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(targets_are_judged, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(the_report_explains, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_dry_run_touches_nothing, set_up, tear_down),
         cmocka_unit_test_setup_teardown(unknown_strategies_are_refused, set_up, tear_down),
         cmocka_unit_test_setup_teardown(the_lock_rebuilds_the_engine, set_up, tear_down),

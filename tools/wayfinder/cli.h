@@ -33,6 +33,8 @@ typedef struct cli_options {
     cli_verb_t verb;
     const char **arguments;
     size_t argument_count;
+    int argc; /* the whole command line, borrowed */
+    char **argv;
 #define X(field, name, short_name, argument, kind, verbs, help_text) cli_##kind field;
 #include "options.def"
 #undef X

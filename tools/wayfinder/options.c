@@ -220,6 +220,8 @@ int cli_parse(int argc, char **argv, cli_options_t *out_options)
 {
     memset(out_options, 0, sizeof *out_options);
     out_options->verb = VERB_HELP;
+    out_options->argc = argc;
+    out_options->argv = argv;
     if (argc < 2) {
         cli_print_overview(stderr);
         return 2;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -122,6 +123,31 @@ static double number(const json_t *report, const char *object, const char *key)
     return json_number_value(json_object_get(object != NULL ? json_object_get(report, object) : report, key));
 }
 
+/* What was tried whole, and whether it is worth going on. */
+static void print_search(const json_t *report)
+{
+    const json_t *search = json_object_get(report, "search"), *row;
+    size_t index, kept = 0, screened = json_array_size(json_object_get(search, "in_context"));
+    json_array_foreach(json_object_get(search, "in_context"), index, row)
+    {
+        kept += json_is_true(json_object_get(row, "kept"));
+    }
+    if (number(search, NULL, "trials") > 0)
+        (void)printf("  routes   %.0f tried whole\n", number(search, NULL, "trials"));
+    if (screened > 0)
+        (void)printf("  choices  %zu compared inside the model, %zu changed\n", screened, kept);
+    double share = number(report, "headroom", "share");
+    char roofline[40];
+    if (number(report, "final", "median_ns") > 0 && number(report, "headroom", "roofline_ns") > 0)
+        (void)printf("  headroom %.0f %% above the roofline of %s\n",
+                     100 * share / (share < 1 ? 1 - share : 1),
+                     cli_time_text(number(report, "headroom", "roofline_ns"), roofline, sizeof roofline));
+    const json_t *next = json_object_get(json_object_get(report, "gain"), "next_minute");
+    if (json_is_real(next))
+        (void)printf("  gain     the last minute brought %.2f %%, another is expected to bring %.2f %%\n",
+                     100 * number(report, "gain", "last_minute"), 100 * json_real_value(next));
+}
+
 static void print_summary(const char *path, const json_t *report)
 {
     char before[40], after[40];
@@ -147,6 +173,12 @@ static void print_summary(const char *path, const json_t *report)
     }
     if (separator[0] == ',')
         (void)printf("\n");
+    const json_t *target = json_object_get(report, "target");
+    if (target != NULL) {
+        (void)printf("  target   %s: %s\n", json_string_value(json_object_get(target, "text")),
+                     json_string_value(json_object_get(target, "verdict")));
+    }
+    print_search(report);
     size_t index;
     json_t *row;
     json_array_foreach(json_object_get(report, "quarantined"), index, row)
@@ -175,6 +207,27 @@ static void print_dry_run(const json_t *plan)
                  cli_time_text(1e9 * number(plan, NULL, "trial_s"), each, sizeof each));
     if (number(plan, NULL, "tactics_to_measure") > 0)
         (void)printf("tactics   up to %.0f to measure alone\n", number(plan, NULL, "tactics_to_measure"));
+}
+
+/* The command that goes on where this one stopped, as it was typed. */
+static void print_resume(const cli_options_t *options)
+{
+    (void)fprintf(stderr, "interrupted; the best so far is written. This goes on where it stopped:\n ");
+    for (int i = 0; i < options->argc; i++) {
+        const char *word = options->argv[i];
+        bool plain =
+            word[0] != '\0' && word[strspn(word, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                                                 "0123456789._-+=/:,@%")] == '\0';
+        if (plain) {
+            (void)fprintf(stderr, " %s", word);
+            continue;
+        }
+        (void)fprintf(stderr, " '");
+        for (; *word != '\0'; word++)
+            (void)fprintf(stderr, *word == '\'' ? "'\\%c'" : "%c", *word);
+        (void)fprintf(stderr, "'");
+    }
+    (void)fprintf(stderr, "\n");
 }
 
 /* The lock is what the engine carries. */
@@ -207,6 +260,8 @@ static int tune_model(const cli_options_t *options, cli_build_t *build, const ch
                               .seed = options->seed.value,
                               .strategy = options->strategy,
                               .trial_limit = options->trials.value,
+                              .target = options->target,
+                              .objective = options->objective,
                               .dry_run = options->dry_run,
                               .event = on_event,
                               .event_self = live};
@@ -246,8 +301,7 @@ static int tune_model(const cli_options_t *options, cli_build_t *build, const ch
         } else {
             print_summary(path, report);
             if (code == 130)
-                (void)fprintf(stderr, "interrupted; the best so far is written. The same command goes on "
-                                      "where this one stopped.\n");
+                print_resume(options);
             wf_status_free(status);
         }
     } else {
@@ -308,10 +362,16 @@ static int check_locked(const cli_options_t *options, cli_build_t *build, const 
     return code;
 }
 
+static void catch_signals(void)
+{
+    cli_catch_signals();
+    (void)signal(SIGPIPE, SIG_IGN); /* whoever watched is gone; the engine is still wanted */
+}
+
 int cli_verb_tune(const cli_options_t *options)
 {
     if (options->manifest != NULL && options->argument_count == 0) {
-        cli_catch_signals();
+        catch_signals();
         return cli_manifest_tune(options);
     }
     if (options->argument_count != 1 || options->manifest != NULL)
@@ -331,7 +391,7 @@ int cli_verb_tune(const cli_options_t *options)
     cli_build_t build;
     char path[4096];
     live_t live = {.options = options, .terminal = isatty(STDERR_FILENO) == 1 && getenv("NO_COLOR") == NULL};
-    cli_catch_signals();
+    catch_signals();
     int code = cli_output_path(options, path, sizeof path);
     if (code != 0)
         return code;
