@@ -115,6 +115,15 @@ static bool read_policy(reader_t *reader, const yaml_node_t *node, const char *k
     return wrong(reader, node, key, "no such policy", "core, standard or longtail");
 }
 
+static bool read_rate(reader_t *reader, const yaml_node_t *node, const char *key, void *field)
+{
+    double unused;
+    if (!read_text(reader, node, key, field))
+        return false;
+    return cli_parse_rate(*(const char **)field, &unused) ||
+           wrong(reader, node, key, "no rate", "write 2M/day or 30/s");
+}
+
 /* Engines agree with the FP32 reference; other bounds come with lower precision. */
 static bool read_accuracy(reader_t *reader, const yaml_node_t *node, const char *key, void *field)
 {
@@ -230,7 +239,7 @@ static const key_row_t model_rows[] = {
     MODEL("shapes", read_pairs, shapes, false),   MODEL("knobs", read_pairs, settings, false),
     MODEL("threads", read_count, threads, false), MODEL("target", read_time, target_s, false),
     MODEL("fit", read_text, fit, false),          MODEL("accuracy", read_accuracy, accuracy, false),
-    MODEL("policy", read_policy, policy, false),  MODEL("requests", read_text, requests, false),
+    MODEL("policy", read_policy, policy, false),  MODEL("requests", read_rate, requests, false),
 };
 
 #define MACHINE(name, read, field)                                 \

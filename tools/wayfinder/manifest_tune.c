@@ -17,6 +17,8 @@ enum { PATH_MAX_BYTES = 4096 };
 /* Expected gain where nothing like the model is recorded, and the least that is assumed. */
 #define UNKNOWN_GAIN 0.15
 #define LEAST_GAIN 0.01
+/* A day, for models that do not say. */
+#define DEFAULT_REQUESTS 100000.0
 static const double policy_weight[] = {[POLICY_STANDARD] = 1, [POLICY_CORE] = 4, [POLICY_LONGTAIL] = 0.25};
 static const char *const policy_names[] = {"standard", "core", "longtail"};
 
@@ -199,10 +201,13 @@ static void appraise(const job_t *job, entry_t *entry)
     if (json_is_object(expected))
         entry->gain = 1 - json_number_value(json_object_get(expected, "ratio"));
     entry->known = json_is_true(json_object_get(advice, "same_model"));
-    double traffic = 1;
-    if (entry->model->requests != NULL && cli_parse_rate(entry->model->requests, &traffic))
-        traffic *= json_number_value(json_object_get(advice, "estimate_ns")) * 1e-9; /* CPU seconds a day */
-    entry->weight = policy_weight[entry->model->policy] * fmax(entry->gain, LEAST_GAIN) * fmax(traffic, 1e-6);
+    double requests = DEFAULT_REQUESTS,
+           estimate_s = 1e-9 * json_number_value(json_object_get(advice, "estimate_ns"));
+    if (entry->model->requests != NULL)
+        (void)cli_parse_rate(entry->model->requests, &requests);
+    /* Gains flatten with time, so shares go with the root of what is to be gained: CPU seconds a day. */
+    entry->weight = policy_weight[entry->model->policy] *
+                    sqrt(fmax(entry->gain, LEAST_GAIN) * requests * fmax(estimate_s, 1e-6));
     json_decref(advice);
     free(text);
 }
