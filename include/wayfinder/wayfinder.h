@@ -11,6 +11,7 @@
 #include "wayfinder/context.h"
 #include "wayfinder/doctor.h"
 #include "wayfinder/engine.h"
+#include "wayfinder/gate.h"
 #include "wayfinder/log.h"
 #include "wayfinder/model.h"
 #include "wayfinder/status.h"

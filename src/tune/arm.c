@@ -152,6 +152,12 @@ wf_status_t wf_arm_run(wf_arm_t *arm, double *out_ns)
     return WF_OK;
 }
 
+wf_status_t wf_arm_run_steps(wf_arm_t *arm, size_t side, uint64_t *out_step_ns)
+{
+    const side_t *at = &arm->sides[side];
+    return wf_context_run_timed(at->context, at->input_data, at->output_data, out_step_ns);
+}
+
 wf_status_t wf_arm_sample(wf_arm_t *arm, size_t warm_runs, size_t runs_min, double least_ns,
                           wf_times_t *times, double *out_ns)
 {

@@ -29,6 +29,9 @@ wf_status_t wf_arm_warm(wf_arm_t *arm) WF_MUST_USE;
 /* One timed run of each specialisation: the geometric mean of their times. */
 wf_status_t wf_arm_run(wf_arm_t *arm, double *out_ns) WF_MUST_USE;
 
+/* One timed run of specialisation `side` (an index into the arm's): the time of every step, in order. */
+wf_status_t wf_arm_run_steps(wf_arm_t *arm, size_t side, uint64_t *out_step_ns) WF_MUST_USE;
+
 typedef WF_VEC(double) wf_times_t;
 /* A sample: wf_arm_warm `warm_runs` times, then timed runs, at least `runs_min` and until they took
  * `least_ns`. *out_ns is their median, `times` (may be NULL) receives every one. */

@@ -69,6 +69,8 @@ static wf_status_t pair_blocks(wf_tuner_t *tuner, size_t blocks, double until_s,
                 status = wf_vec_push(tuner->allocator, &pairs->logs[i], &log_ns);
         }
     }
+    if (status == WF_OK)
+        status = wf_tuner_sample(tuner, &result, false);
     *out_over = result.block_count < blocks;
     wf_measure_result_deinit(&result);
     return status;

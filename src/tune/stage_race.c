@@ -125,6 +125,8 @@ wf_status_t wf_stage_noise(wf_tuner_t *tuner)
     }
     if (result.block_count > 0)
         status = learn_noise(tuner, &result);
+    if (status == WF_OK)
+        status = wf_tuner_sample(tuner, &result, true);
     wf_measure_result_deinit(&result);
     WF_TRY(status);
     if (tuner->aa_sd > 0.02) {

@@ -498,6 +498,9 @@ static void deinit(wf_tuner_t *tuner)
     wf_database_close(tuner->database);
     wf_profile_deinit(&tuner->profile);
     wf_map_deinit(&tuner->strikes);
+    for (size_t i = 0; i < 2; i++)
+        wf_vec_deinit(tuner->allocator, &tuner->samples_ns[i]);
+    wf_vec_deinit(tuner->allocator, &tuner->sample_canary_ns);
     json_decref(tuner->stages);
     json_decref(tuner->quarantined);
     json_decref(tuner->accuracy);
@@ -548,6 +551,7 @@ wf_status_t wf_tuner_run(wf_job_t *job, const wf_tune_options_t *options, uint64
     job->progress = reference_progress;
     job->progress_self = &tuner;
     wf_status_t status = run(&tuner);
+    wf_tuner_baseline(&tuner);
     wf_tuner_stage(&tuner, "");
     status = wf_status_join(status, wf_tuner_report(&tuner));
     job->progress = progress;

@@ -3,6 +3,7 @@
 #ifndef WF_TUNE_TUNER_INTERNAL_H
 #define WF_TUNE_TUNER_INTERNAL_H
 
+#include "tune/arm.h"
 #include "tune/journal.h"
 #include "tune/move.h"
 #include "tune/profile.h"
@@ -132,6 +133,10 @@ typedef struct wf_tuner {
     size_t finalist_count, winner;
     bool loaded[WF_TUNE_FINALISTS_MAX];
     uint64_t loaded_generation;
+
+    /* Samples of the default and of the winner, whole engines, and the canaries beside them: for the
+     * baseline. */
+    wf_times_t samples_ns[2], sample_canary_ns;
 
     bool adopted, recalled;
     const char *written_lock; /* of the engine on the disk, with evidence; NULL: not known */
@@ -268,6 +273,12 @@ wf_status_t wf_factors_measure(void *self, const uint8_t *const *assignments, si
 /* Routes and knobs of an assignment. */
 wf_status_t wf_factors_apply(wf_tuner_t *tuner, const wf_factors_t *factors, const uint8_t *assignment,
                              wf_route_t **out_routes, wf_knobs_t *out_knobs) WF_MUST_USE;
+
+/* ---- Baseline (stage_baseline.c) ---- */
+/* Keeps the times of two arms: the default and the winner, or twice the default (same). */
+wf_status_t wf_tuner_sample(wf_tuner_t *tuner, const wf_measure_result_t *result, bool same) WF_MUST_USE;
+/* Writes ENGINE.baseline.json for the engine on the disk. */
+void wf_tuner_baseline(wf_tuner_t *tuner);
 
 /* ---- Report (report.c): result->report_json from what is known. ---- */
 wf_status_t wf_tuner_report(wf_tuner_t *tuner) WF_MUST_USE;

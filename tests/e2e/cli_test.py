@@ -58,7 +58,7 @@ def verbs(tmp):
     assert json.loads(tool("verify", engine, "--model", MODEL, "--json").stdout)["passed"]
     steps = json.loads(tool("explain", engine, "--json").stdout)["steps"]
     assert any("Conv" in s["nodes"] or "conv" in s["nodes"] for s in steps) and all(s["tactic"] for s in steps)
-    for verb in ("inspect", "build", "tune", "run", "bench", "verify", "explain", "cache"):
+    for verb in ("inspect", "build", "tune", "run", "bench", "verify", "explain", "gate", "baseline", "diff", "cache"):
         assert "usage: wayfinder " + verb in tool(verb, "--help").stdout
         assert ".SH OPTIONS" in tool("generate", "man", verb).stdout
     for shell in ("bash", "zsh", "fish"):
@@ -93,10 +93,72 @@ def bad_input(tmp, engine):
     assert not [n for n in os.listdir(tmp) if "tmp" in n], os.listdir(tmp)
 
 
+def gates(tmp, engine):
+    """Baselines by the tuner, a gate in every form, what a gate must refuse. Verdicts hang on the machine; exits do not lie."""
+    tuned = os.path.join(tmp, "tuned.wfe")
+    tool("tune", MODEL, "-o", tuned, "--budget", "3s", "--timing-cache", os.path.join(tmp, "t.db"), "--record",
+         os.path.join(tmp, "r.jsonl"))
+    base, store = tuned + ".baseline.json", os.path.join(tmp, "store")
+    facts = json.load(open(base))
+    assert facts["engine"]["hash"] == json.loads(tool("inspect", tuned, "--json").stdout)["content_hash"]
+    assert facts["schema_version"] == 1 and facts["shapes"] == "image f32 1x1x8x8" and facts["samples_ns"], facts
+    first = json.loads(tool("gate", tuned, "--baseline", os.path.join(tmp, "none.json"), "--json").stdout)
+    assert first["verdict"] == "first" and first["notes"]
+
+    def gate(*args):
+        global checks
+        checks += 1
+        r = subprocess.run([TOOL, "gate", *args, "--budget", "4s", "--json"], capture_output=True, text=True, timeout=120)
+        report = json.loads(r.stdout)
+        assert r.returncode == report["exit"] and r.returncode == {"passed": 0, "improved": 0, "regressed": 5,
+                                                                   "inconclusive": 6}[report["verdict"]], r.stdout
+        return report
+
+    junit, summary = os.path.join(tmp, "j.xml"), os.path.join(tmp, "s.md")
+    same = gate(tuned, "--baseline", base, "--junit", junit, "--markdown", summary)
+    assert same["same_engine"] and same["verdict"] != "regressed" and same["first"]["rounds"] > 0, same
+    assert "<testsuite" in open(junit).read() and "wayfinder gate" in open(summary).read()
+    assert not gate(engine, "--baseline", base)["same_engine"] or open(engine, "rb").read() == open(tuned, "rb").read()
+    # The store: nothing until something is promoted; then it is enough by itself.
+    assert json.loads(tool("gate", engine, "--store", store, "--json").stdout)["verdict"] == "first"
+    tool("baseline", "promote", tuned, "--store", store)
+    shutil.move(tuned, tuned + ".away")
+    report = gate(engine, "--store", store)
+    assert report["baseline"]["hash"] == facts["engine"]["hash"] and store in report["baseline"]["path"]
+    gate(engine, "--store", store, "--baseline", base)
+    lines = [json.loads(line) for d, _, names in os.walk(store) if "history.jsonl" in names
+             for line in open(os.path.join(d, "history.jsonl"))]
+    assert [line["type"] for line in lines] == ["promote", "gate", "gate"], lines
+    if facts["engine"]["hash"] != json.loads(tool("inspect", engine, "--json").stdout)["content_hash"]:
+        refused("gate", engine, "--baseline", base, code=9, word="found neither", name="WF-0905")
+    shutil.move(tuned + ".away", tuned)
+    diff = json.loads(tool("diff", engine, tuned, "--budget", "500ms", "--json").stdout)
+    regions = sum(r["difference_ns"] for r in diff["regions"])
+    assert abs(regions - diff["explained_ns"]) < 1 and diff["runs"] >= 7, diff
+    assert abs(diff["explained_ns"] + diff["unexplained_ns"] - diff["difference_ns"]) < 1, diff
+    # Bad baselines: each is refused and nothing is lost.
+    bad = os.path.join(tmp, "bad.json")
+    for change, word in (({"schema": "other"}, "schema"), ({"schema_version": 99}, "schema 99"),
+                         ({"model": "0" * 32}, "another model"), ({"device": "toaster"}, "another machine"),
+                         ({"engine": {"hash": "x", "file": "a", "bytes": 1}}, "hash"),
+                         ({"engine": {"hash": "0" * 32, "file": "../a", "bytes": 1}}, "file"),
+                         ({"threads": 0}, "threads"), ({"samples_ns": [1, "x"]}, "samples_ns"), ({"time": 3}, "time")):
+        json.dump({**facts, **change}, open(bad, "w"))
+        refused("gate", tuned, "--baseline", bad, code=9, word=word, name="WF-0905")
+    open(bad, "w").write(open(base).read()[:200])
+    refused("gate", tuned, "--baseline", bad, code=9, word="line", name="WF-0905")
+    assert open(bad).read() == open(base).read()[:200] and json.load(open(base)) == facts
+    refused("gate", tuned, code=2, word="--baseline", name="WF-0201")
+    refused("gate", tuned, "--baseline", base, "--min-effect", "much", code=2, word="share", name="WF-0201")
+    refused("gate", MODEL, "--baseline", base, code=8, word="engine", name="WF-0806")
+
+
 def main():
     tmp = tempfile.mkdtemp()
     try:
-        bad_input(tmp, verbs(tmp))
+        engine = verbs(tmp)
+        bad_input(tmp, engine)
+        gates(tmp, engine)
     finally:
         shutil.rmtree(tmp)
     print(f"{checks} runs of the tool as expected")

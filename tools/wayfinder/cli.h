@@ -28,6 +28,7 @@ typedef struct cli_COUNT {
     bool given;
 } cli_COUNT;
 typedef double cli_SECONDS; /* 0: not given */
+typedef double cli_SHARE;   /* 0: not given */
 
 typedef struct cli_options {
     cli_verb_t verb;

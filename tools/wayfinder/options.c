@@ -7,7 +7,7 @@
 
 #include "cli.h"
 
-enum { KIND_FLAG, KIND_TEXT, KIND_LIST, KIND_COUNT, KIND_SECONDS };
+enum { KIND_FLAG, KIND_TEXT, KIND_LIST, KIND_COUNT, KIND_SECONDS, KIND_SHARE };
 #define V(verb) (1u << VERB_##verb)
 #define ALL (~0u)
 
@@ -87,6 +87,18 @@ bool cli_parse_seconds(const char *text, double *out)
     return false;
 }
 
+/* "2%" or 0.02 */
+static bool parse_share(const char *text, double *out)
+{
+    char *end;
+    double number = strtod(text, &end);
+    bool percent = end[0] == '%';
+    if (end == text || !(number > 0) || number > 1e6 || end[percent] != '\0')
+        return false;
+    *out = percent ? number / 100 : number;
+    return true;
+}
+
 static bool store(cli_options_t *options, const cli_option_row_t *row, const char *value)
 {
     void *field = (char *)options + row->offset;
@@ -101,6 +113,8 @@ static bool store(cli_options_t *options, const cli_option_row_t *row, const cha
         return parse_count(value, field);
     case KIND_SECONDS:
         return cli_parse_seconds(value, field);
+    case KIND_SHARE:
+        return parse_share(value, field);
     default: {
         cli_LIST *list = field;
         const char **items = realloc(list->items, (list->count + 1) * sizeof *items);
@@ -117,6 +131,7 @@ static const char *kind_hint(int kind)
 {
     return kind == KIND_COUNT     ? "give a whole number"
            : kind == KIND_SECONDS ? "give a duration such as 90s, 2m or 500ms"
+           : kind == KIND_SHARE   ? "give a share such as 2% or 0.02"
                                   : "give a value";
 }
 
