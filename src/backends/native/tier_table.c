@@ -20,6 +20,7 @@ const wf_native_tier_t wf_native_tiers[] = {
         .vlen = VLEN_##t,                        \
         .ep_run = wf_ep_run_f32_##t,             \
         .gemm = &wf_gemm_##t,                    \
+        .winograd = &wf_winograd_##t,            \
         .depthwise = wf_dw_f32_##t,              \
         .pool = wf_pool_f32_##t,                 \
         .norm = wf_norm_f32_##t,                 \

@@ -24,6 +24,7 @@ typedef struct wf_native_tier {
     int32_t vlen;   /* floats in a vector */
     wf_ep_run_f32_fn *ep_run;
     const wf_gemm_kernels *gemm;
+    const wf_winograd_kernels *winograd;
     wf_dw_f32_fn *depthwise;
     wf_pool_f32_fn *pool;
     wf_norm_f32_fn *norm;

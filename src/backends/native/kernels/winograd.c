@@ -480,7 +480,9 @@ static wf_winograd_plan wino_plan_default(const wf_winograd_shape *s, const wf_g
     const int64_t even = wf_i_ceil_div(tiles, 4 * (int64_t)threads); /* four items per thread */
     if (even < 12)
         return wino_plan(s, caches, threads, tile, wf_i_min(4, tiles), 1, 0);
-    return wino_plan(s, caches, threads, tile, wf_i_min(even, 24), 0, 0);
+    /* As many blocks as threads in every round. */
+    const int64_t rounds = wf_i_ceil_div(tiles, 24 * (int64_t)threads);
+    return wino_plan(s, caches, threads, tile, wf_i_ceil_div(tiles, threads * wf_i_max(rounds, 4)), 0, 0);
 }
 
 static void wino_add_plan(const wf_winograd_plan *plan, wf_winograd_plan *list, size_t *count)
