@@ -83,7 +83,9 @@ static json_t *gain_json(const wf_tuner_t *tuner)
             if (tuner->gains.items[i].at_s <= end->at_s - 60)
                 from = &tuner->gains.items[i];
         }
-        last = end->route_ns > 0 ? from->route_ns / end->route_ns - 1 : (double)NAN;
+        /* Where measuring made estimates dearer, nothing can be said. */
+        last = end->route_ns > 0 && from->route_ns >= end->route_ns ? from->route_ns / end->route_ns - 1
+                                                                    : (double)NAN;
     }
     return json_pack("{s:o s:o}", "last_minute", number(last), "next_minute", number(tuner->next_gain));
 }

@@ -351,7 +351,10 @@ static double expect_gain(const wf_profile_t *profile)
             break;
         best_rate = rate;
         seconds += best.seconds;
-        worth_ns += best.worth_ns;
+        double most_ns = 0; /* of the tactics of a problem one is used: their gains do not add up */
+        for (size_t i = 0; i < best.count; i++)
+            most_ns = fmax(most_ns, profile->topics.items[best.topic].choices[best.choices[i]].worth_ns);
+        worth_ns += most_ns;
     }
     return profile->route_ns > 0 ? fmin(worth_ns / profile->route_ns, 1) : 0;
 }

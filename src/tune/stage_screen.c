@@ -26,6 +26,9 @@
 #define POLISH_BLOCKS 5u
 #define OTHER_ROUTES 12u
 #define ROUNDS_MAX 3u
+/* Blocks that compare the best route by times alone with the default, and what counts. */
+#define START_BLOCKS 5u
+#define START_MARGIN 0.01
 #define KNOB_GAP 0.002 /* as if flips of knobs cost this share: they come after likely gains */
 
 typedef struct round {
@@ -250,6 +253,31 @@ static wf_status_t run_round(wf_tuner_t *tuner, round_t *round, double until_s, 
     return status;
 }
 
+/* The best route by times alone may be slow as a whole: one step of a source that needs libgomp moves every
+ * step to its threads, which no sum of steps knows. The default is then the better place to start from. */
+static wf_status_t is_better_start(wf_tuner_t *tuner, const wf_route_t *routes, double until_s,
+                                   bool *out_better)
+{
+    wf_candidate_t *start = wf_tuner_start(tuner);
+    wf_base_route_t base = {routes, &tuner->job->knobs};
+    wf_route_t *alone[1] = {start->routes};
+    double logs[START_BLOCKS];
+    size_t count = 0;
+    bool ready, over = false;
+    *out_better = false;
+    WF_TRY(wf_trials_begin(tuner, &base, &ready));
+    while (ready && !over && count < START_BLOCKS) {
+        double ns, base_ns;
+        WF_TRY(wf_trials_block(tuner, alone, &start->knobs, 1, until_s, &ns, &base_ns, &over));
+        if (!isfinite(ns) || !isfinite(base_ns))
+            break;
+        logs[count++] = log(ns / base_ns);
+    }
+    wf_trials_end(tuner);
+    *out_better = count > 0 && wf_stats_median(logs, count) < -START_MARGIN;
+    return WF_OK;
+}
+
 wf_status_t wf_stage_screen(wf_tuner_t *tuner)
 {
     double room_s = wf_tuner_left_s(tuner) - wf_tuner_reserve_s(tuner);
@@ -259,11 +287,12 @@ wf_status_t wf_stage_screen(wf_tuner_t *tuner)
         return WF_OK;
     wf_tuner_stage(tuner, "screen");
     WF_TRY(wf_job_solve(tuner->job, &routes));
-    bool again = true;
-    wf_status_t status = WF_OK;
+    bool again = true, start_better = false;
+    wf_status_t status = is_better_start(tuner, routes, until_s, &start_better);
+    const wf_route_t *first = start_better ? wf_tuner_start(tuner)->routes : routes;
     for (size_t r = 0; status == WF_OK && again && r < ROUNDS_MAX && !tuner->stop_asked; r++) {
         wf_candidate_t before = tuner->found;
-        round_t round = {.base = {before.routes != NULL ? before.routes : routes,
+        round_t round = {.base = {before.routes != NULL ? before.routes : first,
                                   before.routes != NULL ? &before.knobs : &tuner->job->knobs}};
         wf_candidate_init(&tuner->found, "screened", tuner->allocator);
         wf_arena_init(&round.arena, tuner->allocator);

@@ -84,6 +84,7 @@ wf_status_t wf_stage_write(wf_tuner_t *tuner)
     if (tuner->adopted)
         WF_TRY(write_winner(tuner, &written));
     if (written) {
+        /* A baseline of the engine would be taken here, and where the default is written below. */
         tuner->verdict = "adopted";
         return WF_OK;
     }

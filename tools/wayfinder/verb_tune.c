@@ -144,8 +144,8 @@ static void print_search(const json_t *report)
                      cli_time_text(number(report, "headroom", "roofline_ns"), roofline, sizeof roofline));
     const json_t *next = json_object_get(json_object_get(report, "gain"), "next_minute");
     if (json_is_real(next))
-        (void)printf("  gain     the last minute brought %.2f %%, another is expected to bring %.2f %%\n",
-                     100 * number(report, "gain", "last_minute"), 100 * json_real_value(next));
+        (void)printf("  gain     another minute of measuring tactics is expected to bring %.2f %%\n",
+                     100 * json_real_value(next));
 }
 
 static void print_summary(const char *path, const json_t *report)
