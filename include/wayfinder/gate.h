@@ -60,6 +60,11 @@ WF_API wf_status_t wf_diff(const char *path_a, const char *path_b, const wf_gate
  * hash, then replaces the pointer to it atomically. */
 WF_API wf_status_t wf_baseline_promote(const char *engine_path, const wf_gate_options_t *options,
                                        wf_gate_result_t *out_result) WF_MUST_USE;
+/* The gates of the engine's model, device and shapes in options->store, with change points: creep that no
+ * single gate sees. The verdict is REGRESSED when the last level is above the first by more than min_effect,
+ * else PASSED. FILE_MISSING when there is no history yet. */
+WF_API wf_status_t wf_baseline_history(const char *engine_path, const wf_gate_options_t *options,
+                                       wf_gate_result_t *out_result) WF_MUST_USE;
 #ifdef __cplusplus
 }
 #endif

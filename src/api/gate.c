@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* wf_gate, wf_diff, wf_baseline_*: options checked. */
 #include "gate/gate.h"
+#include "gate/history.h"
 
 #include <string.h>
 
@@ -66,6 +67,14 @@ wf_status_t wf_baseline_promote(const char *engine_path, const wf_gate_options_t
     wf_gate_options_t known;
     WF_TRY(store_options(options, &known, out_result));
     return wf_store_promote(engine_path, &known, out_result);
+}
+
+wf_status_t wf_baseline_history(const char *engine_path, const wf_gate_options_t *options,
+                                wf_gate_result_t *out_result)
+{
+    wf_gate_options_t known;
+    WF_TRY(store_options(options, &known, out_result));
+    return wf_history_run(engine_path, &known, out_result);
 }
 
 void wf_gate_result_free(wf_gate_result_t *result)

@@ -74,11 +74,43 @@ static int finish(const cli_options_t *options, wf_status_t status, wf_gate_resu
     return code;
 }
 
+/* The exit code is that of the verdict when a gate asks, and 0 when somebody looks. */
+static int print_history(const cli_options_t *options, json_t *report)
+{
+    int code = options->verb == VERB_GATE ? (int)json_integer_value(json_object_get(report, "exit")) : 0;
+    const json_t *points = json_object_get(report, "points"), *row;
+    size_t index;
+    if (options->json)
+        return cli_print_json(json_incref(report), code);
+    json_array_foreach(json_object_get(report, "changes"), index, row)
+    {
+        size_t at = (size_t)json_integer_value(json_object_get(row, "at"));
+        (void)printf("gate %zu, engine %s: %+.2f %%\n", at + 1,
+                     json_string_value(json_object_get(row, "engine")),
+                     100 * (json_number_value(json_object_get(row, "ratio")) - 1));
+    }
+    (void)printf(
+        "%s: %zu gates, %+.2f %% from the first level to the last (a slow-down of %.3g %% matters)\n",
+        json_string_value(json_object_get(report, "verdict")), json_array_size(points),
+        100 * (json_number_value(json_object_get(report, "ratio")) - 1),
+        100 * json_number_value(json_object_get(report, "min_effect")));
+    return code;
+}
+
+static int history(const cli_options_t *options, const char *engine)
+{
+    wf_gate_options_t gate = gate_options(options);
+    wf_gate_result_t result = {0};
+    return finish(options, wf_baseline_history(engine, &gate, &result), &result, print_history);
+}
+
 int cli_verb_gate(const cli_options_t *options)
 {
     if (options->argument_count != 1)
         return cli_fail_with(options, WF_CODE_USAGE, "wayfinder gate ENGINE --baseline FILE",
                              "gate takes one engine");
+    if (options->history)
+        return history(options, options->arguments[0]);
     wf_gate_options_t gate = gate_options(options);
     wf_gate_result_t result = {0};
     cli_catch_signals();
@@ -121,9 +153,11 @@ static int print_promoted(const cli_options_t *options, json_t *report)
 
 int cli_verb_baseline(const cli_options_t *options)
 {
+    if (options->argument_count == 2 && strcmp(options->arguments[0], "history") == 0)
+        return history(options, options->arguments[1]);
     if (options->argument_count != 2 || strcmp(options->arguments[0], "promote") != 0)
         return cli_fail_with(options, WF_CODE_USAGE, "wayfinder baseline promote ENGINE --store DIR",
-                             "baseline takes a verb and an engine: promote");
+                             "baseline takes a verb and an engine: promote or history");
     wf_gate_options_t gate = gate_options(options);
     wf_gate_result_t result = {0};
     return finish(options, wf_baseline_promote(options->arguments[1], &gate, &result), &result,
