@@ -61,6 +61,12 @@ static const char *const problems[] = {
     "v1 gemm(a:f32[12,5],b:f32[12,7]){transA=1}->f32[5,7]",
     "v1 gemm(a:f32[9,16],b:f32[16,24]const,c:f32[24]const)+relu->f32[9,24]",
     "v1 max_pool(x:f32[1,16,15,15]){kernel=3,3 pads=1,1,1,1 str=2,2}->f32[1,16,8,8]",
+    "v1 equal(x:i32[1,65,1],y:i32[1,1,257]const)+cast{round_mode=up saturate=1 to=1}->f32[1,65,257]",
+    "v1 equal(x:i64[3,5],y:i64[])->bool[3,5]",
+    "v1 less(x:i64[2,1,4,1],y:i64[3,1,5]const)->bool[2,3,4,5]",
+    "v1 less_or_equal(x:i32[7],y:i32[7])->bool[7]",
+    "v1 greater(x:i32[1,1,9]const,y:i32[4,9,1])->bool[4,9,9]",
+    "v1 greater_or_equal(x:i64[6,1],y:i64[1])+cast{round_mode=up saturate=1 to=1}->f32[6,1]",
     "v1 max_pool(x:f32[1,64,55,55]){ceil_mode=1 kernel=3,3 str=2,2}->f32[1,64,27,27]",
     "v1 max_pool(x:f32[1,7,12,12]){ceil_mode=1 kernel=3,3 str=2,2}->f32[1,7,6,6]",
     "v1 average_pool(x:f32[1,8,9,9]){kernel=3,3 pads=1,1,1,1 str=2,2}->f32[1,8,5,5]",
@@ -76,7 +82,7 @@ extern const wf_source_t wf_source_onednn;
 
 static void *bytes_of(const wf_type_t *type)
 {
-    void *data = calloc((size_t)wf_type_elems(type) + 1, sizeof(float));
+    void *data = calloc((size_t)wf_type_elems(type) + 1, sizeof(int64_t));
     assert_non_null(data);
     return data;
 }
@@ -134,8 +140,13 @@ static float *in_layout(const wf_tensor_t *tensor, wf_layout_t layout)
 {
     int64_t elems = wf_layout_elems(&tensor->type, layout);
     assert_true(elems >= 0);
-    float *data = aligned_alloc(64, ((size_t)elems * 4 + 127) / 64 * 64);
-    memset(data, 0, (size_t)elems * 4);
+    float *data = aligned_alloc(64, ((size_t)elems * 8 + 127) / 64 * 64);
+    memset(data, 0, (size_t)elems * 8);
+    if (tensor->type.dtype != WF_DTYPE_F32) {
+        assert_int_equal(layout, WF_LAYOUT_ROW);
+        memcpy(data, tensor->data, (size_t)wf_type_bytes(&tensor->type));
+        return data;
+    }
     for (size_t i = 0; i < (size_t)wf_type_elems(&tensor->type); i++)
         data[place(&tensor->type, layout, i)] = ((const float *)tensor->data)[i];
     return data;
@@ -225,23 +236,41 @@ static void *run_many(void *arg)
     job->bits_same = true;
     for (int i = 0; i < 4; i++) {
         float *got = run_once(job);
-        job->bits_same &= memcmp(got, job->first, (size_t)wf_type_elems(&job->problem->outputs[0]) * 4) == 0;
+        job->bits_same &= memcmp(got, job->first, (size_t)wf_type_bytes(&job->problem->outputs[0])) == 0;
         free(got);
     }
     return NULL;
 }
 
+static double value_at(const wf_type_t *type, const void *data, size_t i)
+{
+    return type->dtype == WF_DTYPE_BOOL ? ((const uint8_t *)data)[i] : (double)((const float *)data)[i];
+}
+
+/* Integers are few, so that many are equal. */
+static void set_random(wf_dtype_t dtype, void *data, int64_t i, wf_random_t *random)
+{
+    int32_t integer = (int32_t)wf_random_below(random, 5) - 2;
+    if (dtype == WF_DTYPE_I32)
+        ((int32_t *)data)[i] = integer;
+    else if (dtype == WF_DTYPE_I64)
+        ((int64_t *)data)[i] = integer;
+    else
+        ((float *)data)[i] = wf_random_float(random);
+}
+
 static void check_values(job_t *job, const float *got)
 {
-    size_t elems = (size_t)wf_type_elems(&job->problem->outputs[0]);
+    const wf_type_t *type = &job->problem->outputs[0];
+    size_t elems = (size_t)wf_type_elems(type);
     double scale = 0;
     for (size_t i = 0; i < elems; i++)
-        scale = fmax(scale, fabs((double)job->want[i]));
+        scale = fmax(scale, fabs(value_at(type, job->want, i)));
     for (size_t i = 0; i < elems; i++) {
-        double error = fabs((double)got[i] - (double)job->want[i]) / fmax(scale, 1e-30);
+        double error = fabs(value_at(type, got, i) - value_at(type, job->want, i)) / fmax(scale, 1e-30);
         if (!(error <= 1e-5)) {
             print_error("%s\n%s: element %zu is %.9g, want %.9g\n", job->problem->text, job->id, i,
-                        (double)got[i], (double)job->want[i]);
+                        value_at(type, got, i), value_at(type, job->want, i));
             job->wrong = true;
             return;
         }
@@ -338,9 +367,9 @@ static size_t run_table(const char *name, uint32_t thread_count, bool twice_at_o
             operands[i].type = *type;
             if (type->dtype == WF_DTYPE_NONE)
                 continue;
-            float *data = operands[i].data = bytes_of(type);
+            operands[i].data = bytes_of(type);
             for (int64_t k = 0; k < wf_type_elems(type); k++)
-                data[k] = wf_random_float(random);
+                set_random(type->dtype, operands[i].data, k, random);
         }
         float *want = reference(problem, operands);
         found_t found = {0};

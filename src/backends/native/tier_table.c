@@ -34,6 +34,7 @@ const wf_native_tier_t wf_native_tiers[] = {
         .resize_nearest = wf_resize_nearest_##t, \
         .resize = wf_resize_f32_##t,             \
         .quantize = wf_quantize_##t,             \
+        .compare = wf_compare_##t,               \
     },
     WF_KERNEL_TIERS(X)
 #undef X

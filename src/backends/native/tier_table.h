@@ -4,6 +4,7 @@
 #define WF_NATIVE_TIER_TABLE_H
 
 #include "backends/native/kernels/attention.h"
+#include "backends/native/kernels/compare.h"
 #include "backends/native/kernels/depthwise.h"
 #include "backends/native/kernels/epilogue.h"
 #include "backends/native/kernels/gemm.h"
@@ -38,6 +39,7 @@ typedef struct wf_native_tier {
     wf_resize_nearest_fn *resize_nearest;
     wf_resize_f32_fn *resize;
     wf_quantize_fn *quantize;
+    wf_compare_fn *compare;
 } wf_native_tier_t;
 
 /* From scalar upwards. */
