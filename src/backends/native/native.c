@@ -107,6 +107,10 @@ static size_t enumerate(const wf_native_t *native, const wf_native_family_t *fam
     return count;
 }
 
+/* Families list what they would choose without measuring first. Most estimates do not see blocking, and among
+ * equals the default route would go by the text of the id. */
+#define ORDER_WEIGHT 1e-5
+
 static wf_status_t list_family(const wf_native_t *native, const wf_native_family_t *family,
                                const wf_problem_t *problem, const wf_tactic_sink_t *sink,
                                const plan_memory_t *memory, wf_native_plan_t *plan)
@@ -126,7 +130,7 @@ static wf_status_t list_family(const wf_native_t *native, const wf_native_family
             continue;
         wf_tactic_t tactic = {.operand_layouts = plan->operand_layouts,
                               .output_layouts = plan->output_layouts,
-                              .estimate_ns = plan->estimate_ns,
+                              .estimate_ns = plan->estimate_ns * (1 + ORDER_WEIGHT * (double)i),
                               .deterministic = !plan->not_deterministic,
                               .exact = !plan->not_exact};
         wf_native_id_print(&variants[i], tactic.id);
