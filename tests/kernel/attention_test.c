@@ -161,13 +161,20 @@ static void check(problem *p, wf_random_t *random)
                 assert_true(kernel_is_untouched(a->y + i * a->y_stride + c));
             }
         }
-        /* Any cut of the rows is as good. */
-        fence again = run(a, kernels[k].fn, kernel_range(random, 1, (int)a->queries));
+        /* Any cut of the rows gives the same bits. */
+        const int cut = kernel_range(random, 1, (int)a->queries);
+        fence again = run(a, kernels[k].fn, cut);
+        const float *one = y.data, *other = again.data;
         for (int64_t i = 0; i < a->queries; i++) {
             for (int64_t c = 0; c < a->value_depth; c++) {
-                kernel_assert_close(a->y[i * a->y_stride + c], p->want[i * a->value_depth + c],
-                                    p->bound[i * a->value_depth + c], "%s cut, at %d,%d", kernels[k].tier,
-                                    (int)i, (int)c);
+                const int64_t at = i * a->y_stride + c;
+                if (memcmp(&one[at], &other[at], sizeof *one) != 0 && !(isnan(one[at]) && isnan(other[at]))) {
+                    fail_msg("%s, %d rows of %d a call, keys %d depth %d values %d causal %d%+d blocks %d,%d "
+                             "at %d,%d: %a, all at once %a",
+                             kernels[k].tier, cut, (int)a->queries, (int)a->keys, (int)a->depth,
+                             (int)a->value_depth, a->causal, (int)a->causal_offset, a->query_block,
+                             a->key_block, (int)i, (int)c, (double)other[at], (double)one[at]);
+                }
             }
         }
         fence_free(&y);

@@ -159,7 +159,7 @@ static float att_exp_row(float *s, int64_t n, float shift)
     const wf_vf m = wf_v_set(shift);
     wf_vf sum[2] = {wf_v_set(0.0f), wf_v_set(0.0f)};
     int64_t t = 0;
-    for (; t + 2 * WF_VLEN <= n; t += 2 * WF_VLEN) {
+    for (; t + WF_VLEN < n; t += 2 * WF_VLEN) {
         WF_UNROLL(2)
         for (int v = 0; v < 2; v++) {
             const wf_vf e = wf_v_exp_ftz(wf_v_load(s + t + v * WF_VLEN) - m);
@@ -167,7 +167,7 @@ static float att_exp_row(float *s, int64_t n, float shift)
             sum[v] += e;
         }
     }
-    for (; t < n; t += WF_VLEN) {
+    if (t < n) {
         const wf_vf e = wf_v_exp_ftz(wf_v_load(s + t) - m);
         wf_v_store(s + t, e);
         sum[0] += e;

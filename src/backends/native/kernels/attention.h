@@ -7,9 +7,11 @@
  * Keys are taken in blocks; a later block rescales what the earlier ones gave (online softmax: Milakov and
  * Gimelshein, "Online normalizer calculation for softmax", 2018). causal: key j counts for query i when j <=
  * i + causal_offset, the others have a score of -infinity. A row of only -infinity gives NaN, like the
- * operators one by one. Values (v) are finite: a masked infinity may give NaN. Within rounding, results
- * depend on which rows a call computes, on key_block and on whether there are more than
- * WF_ATTENTION_FEW queries.
+ * operators one by one. Values (v) are finite: a masked infinity may give NaN.
+ *
+ * On one tier a row has the same bits whichever rows a call computes and whatever query_block is, so results
+ * do not depend on the number of threads. Within rounding they do depend on key_block, on whether there are
+ * more than WF_ATTENTION_FEW queries, and on the tier.
  */
 #ifndef WF_NATIVE_ATTENTION_H
 #define WF_NATIVE_ATTENTION_H
