@@ -99,7 +99,7 @@ static wf_status_t list_names(const char *folder, const char *prefix, wf_arena_t
     }
     (void)closedir(dir);
     if (names.count > 0)
-        qsort(names.items, names.count, sizeof *names.items, by_name);
+        wf_sort(names.items, names.count, sizeof *names.items, by_name);
     *out_names = names.items;
     *out_count = names.count;
     return status;

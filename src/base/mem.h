@@ -6,6 +6,7 @@
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdlib.h>
 #include <stdint.h>
 
 #include "base/checked.h"
@@ -82,5 +83,14 @@ wf_status_t wf_text_take_status(wf_text_t *text) WF_MUST_USE;
 /* "" when empty. Borrowed. */
 const char *wf_text_cstr(const wf_text_t *text);
 void wf_text_deinit(wf_text_t *text);
+
+/* qsort that may be given no items at all (NULL): its pointer must not be null, whatever the count. */
+static inline void wf_sort(void *items, size_t count, size_t item_bytes,
+                           int (*compare)(const void *, const void *))
+{
+    if (count > 1) {
+        qsort(items, count, item_bytes, compare);
+    }
+}
 
 #endif

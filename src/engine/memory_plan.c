@@ -78,7 +78,7 @@ static bool place_lowest(wf_block_t **placed, size_t count, wf_block_t *block)
 
 static bool place_all_by_size(wf_block_t **order, size_t count, wf_block_t **placed)
 {
-    qsort(order, count, sizeof *order, by_size);
+    wf_sort(order, count, sizeof *order, by_size);
     for (size_t i = 0; i < count; i++) {
         if (!place_lowest(placed, i, order[i]))
             return false;
@@ -91,7 +91,7 @@ static bool place_all_by_size(wf_block_t **order, size_t count, wf_block_t **pla
 static bool place_all_by_time(wf_block_t **order, size_t count, wf_block_t **slots, uint64_t *slot_bytes)
 {
     enum { SLOTS_SEARCHED = 256 };
-    qsort(order, count, sizeof *order, by_birth);
+    wf_sort(order, count, sizeof *order, by_birth);
     size_t slot_count = 0;
     uint64_t arena_end = 0;
     for (size_t i = 0; i < count; i++) {

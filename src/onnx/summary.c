@@ -189,7 +189,7 @@ static wf_status_t list_ops(counter_t *self, wf_onnx_summary_t *summary)
         ops[i] = (op_count_t){text, self->counts.items[i]};
     }
     if (count > 1) {
-        qsort(ops, count, sizeof *ops, compare_counts);
+        wf_sort(ops, count, sizeof *ops, compare_counts);
     }
     for (size_t i = 0; i < count; i++) {
         names[i] = ops[i].name;

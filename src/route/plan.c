@@ -114,7 +114,7 @@ wf_status_t wf_plan_print(wf_space_t *space, const wf_route_t *route, wf_text_t 
             lines[i] = (plan_line_t){wf_node_name(space->graph, wf_group_last(group)), i};
         }
         if (route->count > 1) {
-            qsort(lines, route->count, sizeof *lines, compare_lines);
+            wf_sort(lines, route->count, sizeof *lines, compare_lines);
         }
         for (size_t i = 0; i < route->count; i++) {
             print_item(space, &route->items[lines[i].index], text);
@@ -123,7 +123,7 @@ wf_status_t wf_plan_print(wf_space_t *space, const wf_route_t *route, wf_text_t 
             lines[i] = (plan_line_t){wf_graph_value(space->graph, conversions[i].value)->name, i};
         }
         if (conversion_count > 1) {
-            qsort(lines, conversion_count, sizeof *lines, compare_lines);
+            wf_sort(lines, conversion_count, sizeof *lines, compare_lines);
         }
         for (size_t i = 0; i < conversion_count; i++) {
             print_conversion(space, &conversions[lines[i].index], text);

@@ -136,7 +136,7 @@ static wf_status_t drop_labels(wf_selection_t *selection, wf_node_id node, uint3
             }
         }
     }
-    qsort(ranked, next, sizeof *ranked, compare_ranked);
+    wf_sort(ranked, next, sizeof *ranked, compare_ranked);
     selection->capped = true;
     for (uint32_t i = MAX_LABELS; i < next; i++) {
         selection->dropped[ranked[i].option] = true;

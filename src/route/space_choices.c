@@ -253,7 +253,7 @@ static wf_status_t choices_make(wf_space_t *space, const wf_problem_t *problem, 
     bool reopen = open == 0 && may_reopen;
     size_t count = reopen ? offers : open;
     if (offers > 1) {
-        qsort(collector->offers.items, offers, sizeof *collector->offers.items, compare_ids);
+        wf_sort(collector->offers.items, offers, sizeof *collector->offers.items, compare_ids);
     }
     *out_entry = (wf_space_problem_t){.problem = problem, .pinned_choice = WF_NO_CHOICE};
     WF_TRY(wf_arena_alloc(&space->arena, count, sizeof *out_entry->choices.items, &out_entry->choices.items));

@@ -104,7 +104,7 @@ static wf_status_t list_candidates(wf_selection_t *selection, const uint32_t *la
         }
     }
     if (*out_count > 1) {
-        qsort(*out_items, *out_count, sizeof **out_items, compare_candidates);
+        wf_sort(*out_items, *out_count, sizeof **out_items, compare_candidates);
     }
     return WF_OK;
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "base/checked.h"
 #include "base/clock.h"
 #include "base/compiler.h"
 #include "base/parallel.h"
@@ -36,6 +37,7 @@ struct wf_context {
     wf_arena_t memory; /* everything below but the tensor arena */
     uint8_t *arena;
     size_t arena_bytes, arena_alignment;
+    size_t spare_offset; /* in the arena: workspace of steps that need more than was planned for them */
     bound_step_t *steps;
     patch_t *patches;
     size_t patch_count;
@@ -87,7 +89,9 @@ static wf_status_t bind_steps(wf_context_t *context)
         const wf_engine_binding_t *binds = &engine->image.binds[step->first_bind];
         bound_step_t *bound = &context->steps[s];
         *bound = (bound_step_t){.prepared = prepared, .views = views, .copy_bytes = binds[0].bytes};
-        if (step->workspace_bytes > 0)
+        if (prepared->needs.workspace_bytes > step->workspace_bytes)
+            bound->workspace = context->arena + context->spare_offset;
+        else if (step->workspace_bytes > 0)
             bound->workspace = context->arena + step->workspace_offset;
         for (uint32_t b = 0; b < step->operand_count + step->output_count; b++)
             bind_view(context, &binds[b], views++);
@@ -97,7 +101,18 @@ static wf_status_t bind_steps(wf_context_t *context)
 
 static wf_status_t make_arena(wf_context_t *context)
 {
-    context->arena_bytes = WF_MAX(context->spec->arena_bytes, (uint64_t)WF_ENGINE_ALIGN);
+    const wf_engine_spec_t *spec = context->spec;
+    size_t spare_bytes = 0;
+    for (uint32_t s = 0; s < spec->step_count; s++) {
+        const wf_prepared_t *prepared = &context->engine->prepared[spec->first_step + s];
+        if (prepared->needs.workspace_bytes > prepared->step->workspace_bytes)
+            spare_bytes = WF_MAX(spare_bytes, prepared->needs.workspace_bytes);
+    }
+    size_t planned_bytes = WF_MAX(spec->arena_bytes, (uint64_t)WF_ENGINE_ALIGN);
+    if (!wf_size_align(planned_bytes, WF_ENGINE_ALIGN, &context->spare_offset) ||
+        !wf_size_add(context->spare_offset, spare_bytes, &context->arena_bytes)) {
+        return WF_ERROR(OUT_OF_MEMORY, "the memory of a context cannot be addressed");
+    }
     context->arena_alignment = context->arena_bytes >= HUGE_PAGE_BYTES ? HUGE_PAGE_BYTES : WF_ENGINE_ALIGN;
     WF_TRY(wf_alloc_aligned(context->allocator, context->arena_bytes, 1, context->arena_alignment,
                             &context->arena));

@@ -49,11 +49,13 @@ static wf_status_t check_step(const wf_engine_t *engine, const wf_prepared_t *pr
     const wf_engine_step_t *step = prepared->step;
     const wf_engine_binding_t *binds = &engine->image.binds[step->first_bind];
     const wf_tactic_needs_t *needs = &prepared->needs;
+    /* More threads than the engine was built for may need more; a context then has memory for that. */
+    bool same_threads = engine->thread_count <= engine->image.specs[0].thread_count;
     if (step->operand_count != problem->operand_count || step->output_count != problem->output_count ||
         needs->is_view) {
         return damaged_step(engine, prepared);
     }
-    if (step->workspace_bytes < needs->workspace_bytes) {
+    if (same_threads && step->workspace_bytes < needs->workspace_bytes) {
         if (prepared->source->version == NULL)
             return damaged_step(engine, prepared);
         /* Another version of a library may want more. */

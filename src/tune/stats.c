@@ -45,7 +45,7 @@ static int compare_doubles(const void *a, const void *b)
 double wf_stats_quantile(double *values, size_t count, double q)
 {
     assert(count > 0);
-    qsort(values, count, sizeof *values, compare_doubles);
+    wf_sort(values, count, sizeof *values, compare_doubles);
     double position = q * (double)(count - 1);
     size_t below = (size_t)position;
     if (below + 1 >= count)

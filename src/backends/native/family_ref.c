@@ -117,9 +117,9 @@ static wf_native_verdict_t plan(const wf_native_t *native, const wf_problem_t *p
     wf_tensor_t *records = NULL;
     workspace_plan_t workspace;
     wf_status_t status = wf_alloc(native->allocator, record_count, sizeof *records, &records);
-    bool fits = status == WF_OK &&
-                plan_workspace(native, problem, records, records + most_inputs(problem), &workspace);
-    wf_status_free(status);
+    if (status != WF_OK)
+        return WF_NATIVE_BROKEN(status);
+    bool fits = plan_workspace(native, problem, records, records + most_inputs(problem), &workspace);
     wf_free(native->allocator, records, record_count, sizeof *records);
     if (!fits)
         return WF_NATIVE_NO(SHAPE, "the workspace cannot be addressed");

@@ -126,6 +126,7 @@ static wf_status_t list_family(const wf_native_t *native, const wf_native_family
     for (size_t i = 0; i < count; i++) {
         plan_reset(memory, plan);
         verdict = plan_variant(native, problem, &variants[i], plan);
+        WF_TRY(verdict.broken);
         if (!verdict.fits)
             continue;
         wf_tactic_t tactic = {.operand_layouts = plan->operand_layouts,
@@ -177,8 +178,8 @@ static wf_status_t find_variant(const wf_native_t *native, const wf_problem_t *p
     wf_native_verdict_t verdict = out_variant->family->match(native, problem);
     if (verdict.fits)
         verdict = plan_variant(native, problem, out_variant, plan);
-    if (verdict.fits)
-        return WF_OK;
+    if (verdict.fits || verdict.broken != WF_OK)
+        return verdict.broken;
     return WF_ERROR(TACTIC_MISSING, "tactic %s does not do %s: %s", id, problem->text,
                     verdict.text != NULL ? verdict.text : "another kind of problem");
 }

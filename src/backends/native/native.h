@@ -41,14 +41,17 @@ typedef struct wf_native_plan {
     bool not_deterministic, not_exact;
 } wf_native_plan_t;
 
-/* A family says no by returning a decline from plan: reason and sentence. */
+/* A family says no by returning a decline from plan: reason and sentence. `broken` is neither yes nor no:
+ * memory is out, and the caller passes the status on. */
 typedef struct wf_native_verdict {
     bool fits;
     wf_decline_t reason;
     const char *text;
+    wf_status_t broken;
 } wf_native_verdict_t;
-#define WF_NATIVE_FITS ((wf_native_verdict_t){true, 0, NULL})
-#define WF_NATIVE_NO(why, sentence) ((wf_native_verdict_t){false, WF_DECLINE_##why, (sentence)})
+#define WF_NATIVE_FITS ((wf_native_verdict_t){true, 0, NULL, WF_OK})
+#define WF_NATIVE_NO(why, sentence) ((wf_native_verdict_t){false, WF_DECLINE_##why, (sentence), WF_OK})
+#define WF_NATIVE_BROKEN(status) ((wf_native_verdict_t){false, 0, NULL, (status)})
 
 struct wf_kernel {
     const wf_native_variant_t *variant;
