@@ -36,7 +36,7 @@ wf_interval_t wf_rule_interval(const double *values, size_t count, double confid
     if (count < 2)
         return (wf_interval_t){count == 1 ? values[0] : 0, -(double)INFINITY, (double)INFINITY};
     memcpy(sorted, values, count * sizeof *values);
-    qsort(sorted, count, sizeof *sorted, compare_doubles);
+    wf_sort(sorted, count, sizeof *sorted, compare_doubles);
     size_t trim = (size_t)(TRIM_SHARE * (double)count);
     trim = count >= TRIM_FROM ? WF_MAX(trim, (size_t)1) : 0;
     size_t kept = count - 2 * trim;

@@ -118,7 +118,7 @@ static wf_status_t list_moves(wf_tuner_t *tuner, round_t *round, wf_moves_t *out
     }
     out_moves->count = kept;
     if (kept > 1)
-        qsort(out_moves->items, kept, sizeof *out_moves->items, compare_moves);
+        wf_sort(out_moves->items, kept, sizeof *out_moves->items, compare_moves);
     return WF_OK;
 }
 
