@@ -486,6 +486,20 @@ static int by_order(const void *a, const void *b)
                                    : (x->model > y->model) - (x->model < y->model);
 }
 
+/* Every entry gets time for its default engine and a look around: half of an even share at least. Returns the
+ * sum. */
+static double raise_least(job_t *job)
+{
+    double sum = 0, raised = 0;
+    for (size_t i = 0; i < job->count; i++)
+        sum += job->entries[i].weight;
+    for (size_t i = 0; i < job->count; i++) {
+        job->entries[i].weight = fmax(job->entries[i].weight, 0.5 * sum / (double)job->count);
+        raised += job->entries[i].weight;
+    }
+    return raised;
+}
+
 static int run(job_t *job)
 {
     int code = 0;
@@ -496,9 +510,7 @@ static int run(job_t *job)
     for (size_t i = 0; i < job->count && !cli_stop_asked(); i++)
         appraise(job, &job->entries[i]);
     qsort(job->entries, job->count, sizeof *job->entries, by_order);
-    double weights = 0;
-    for (size_t i = 0; i < job->count; i++)
-        weights += job->entries[i].weight;
+    double weights = raise_least(job);
     for (size_t i = 0; code == 0 && i < job->count; i++) {
         entry_t *entry = &job->entries[i];
         double left_s = job->budget_s - (now_s() - job->start_s);
