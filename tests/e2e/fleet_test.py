@@ -7,13 +7,14 @@ SOURCE, BUILD = os.environ["WF_TEST_SOURCE_DIR"], os.environ["WF_TEST_BUILD_DIR"
 TOOL = os.path.join(BUILD, "wayfinder")
 MODEL = os.path.join(SOURCE, "examples/digits/digits.onnx")
 OTHER = os.path.join(SOURCE, "tests/data/cases/cache_same_name_add_3x3/model.onnx")
+STATE = tempfile.mkdtemp()  # records of earlier runs must not be gone on with
 checks = 0
 
 
 def tool(*args, code=0, cwd=None, env=None, prefix=()):
     global checks
     checks += 1
-    environment = dict(os.environ, **(env or {}))
+    environment = dict(os.environ, XDG_STATE_HOME=STATE, **(env or {}))
     r = subprocess.run([*prefix, TOOL, *args], capture_output=True, text=True, cwd=cwd, timeout=300, env=environment)
     assert r.returncode == code, f"{args}: exit {r.returncode}, wanted {code}\n{r.stdout}\n{r.stderr}"
     return r
@@ -31,7 +32,7 @@ def digest(path):
 def database(tmp):
     """Locks and engines of the next checks come from here too."""
     db, engine, lock = (os.path.join(tmp, n) for n in ("t.db", "d.wfe", "d.lock"))
-    common = ("--timing-cache", db, "--threads", "2", "--budget", "4s")
+    common = ("--timing-cache", db, "--threads", "2", "--budget", "8s")
     refused("tune", MODEL, "-o", engine, "--require-cached", *common, code=9, name="WF-0902",
             words=["has no time of", "nothing was ever measured"])
     first = json.loads(tool("tune", MODEL, "-o", engine, "--lock", lock, "--json", *common).stdout)
@@ -197,6 +198,7 @@ def main():
         advice(tmp)
     finally:
         shutil.rmtree(tmp)
+        shutil.rmtree(STATE)
     print(f"{checks} runs of the tool as expected")
 
 
