@@ -35,6 +35,8 @@ const wf_native_tier_t wf_native_tiers[] = {
         .resize = wf_resize_f32_##t,             \
         .quantize = wf_quantize_##t,             \
         .compare = wf_compare_##t,               \
+        .rnn_pack = wf_rnn_pack_f32_##t,         \
+        .rnn_step = wf_rnn_step_f32_##t,         \
     },
     WF_KERNEL_TIERS(X)
 #undef X

@@ -13,8 +13,8 @@
 #include "backends/native/kernels/pool.h"
 #include "backends/native/kernels/quantize.h"
 #include "backends/native/kernels/reduce.h"
-
 #include "backends/native/kernels/resize.h"
+#include "backends/native/kernels/rnn.h"
 #include "backends/native/kernels/softmax.h"
 #include "backends/native/kernels/winograd.h"
 #include "device/tiers.h"
@@ -40,6 +40,8 @@ typedef struct wf_native_tier {
     wf_resize_f32_fn *resize;
     wf_quantize_fn *quantize;
     wf_compare_fn *compare;
+    wf_rnn_pack_f32_fn *rnn_pack;
+    wf_rnn_step_f32_fn *rnn_step;
 } wf_native_tier_t;
 
 /* From scalar upwards. */

@@ -33,18 +33,6 @@ typedef struct wf_gemm_tile {
 
 typedef void wf_gemm_tile_fn(const wf_gemm_tile *t);
 
-/* c += a * b. gcc 12 turns the plain expression into forms of FMA that overwrite a factor, and pays with a
- * register copy or a spill for one FMA in six: 0.88 of peak for the 6x16 tile, 0.96 with the form spelled
- * out; clang 14 does better on its own, 0.97 (Zen 3, K = 256, 2026-11-30). */
-WF_INLINE void wf_v_fma(wf_vf *c, wf_vf a, wf_vf b)
-{
-#if defined(__FMA__) && !defined(__clang__) && (WF_VLEN == 8 || (WF_VLEN == 16 && defined(__AVX512F__)))
-    __asm__("vfmadd231ps %2, %1, %0" : "+v"(*c) : "v"(a), "v"(b));
-#else
-    *c += a * b;
-#endif
-}
-
 /* Height of the tile by its width in vectors: as many accumulators as leave room for a row of B and a
  * broadcast, and no more row pointers than there are general registers for. One vector wide, the loads of A
  * are the limit. */
