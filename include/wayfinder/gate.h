@@ -65,6 +65,12 @@ WF_API wf_status_t wf_baseline_promote(const char *engine_path, const wf_gate_op
  * else PASSED. FILE_MISSING when there is no history yet. */
 WF_API wf_status_t wf_baseline_history(const char *engine_path, const wf_gate_options_t *options,
                                        wf_gate_result_t *out_result) WF_MUST_USE;
+/* What a baseline says: of which engine, model and machine, how fast it was, with how many samples. `path` is
+ * a baseline file (.json) or an engine; then it is the promoted one of options->store, or without a store
+ * ENGINE.baseline.json. FILE_MISSING, BASELINE_MISMATCH when it is damaged, statuses of opening an engine. */
+WF_API wf_status_t wf_baseline_show(const char *path, const wf_gate_options_t *options,
+                                    wf_gate_result_t *out_result) WF_MUST_USE;
+
 #ifdef __cplusplus
 }
 #endif

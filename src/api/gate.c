@@ -77,6 +77,13 @@ wf_status_t wf_baseline_history(const char *engine_path, const wf_gate_options_t
     return wf_history_run(engine_path, &known, out_result);
 }
 
+wf_status_t wf_baseline_show(const char *path, const wf_gate_options_t *options, wf_gate_result_t *out_result)
+{
+    wf_gate_options_t known;
+    WF_TRY(known_options(options, 1, &known, out_result));
+    return wf_store_show(path, &known, out_result);
+}
+
 void wf_gate_result_free(wf_gate_result_t *result)
 {
     if (result == NULL || result->allocator.resize == NULL)

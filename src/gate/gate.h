@@ -31,6 +31,9 @@ wf_status_t wf_store_folder(const char *store, const wf_baseline_t *key, char *o
                             size_t capacity) WF_MUST_USE;
 /* A line for the history of the key's folder; json is taken over. */
 wf_status_t wf_store_append(const char *folder, json_t *line) WF_MUST_USE;
+/* Report of the baseline of an engine (beside it, or promoted in options->store) or of a baseline file. */
+wf_status_t wf_store_show(const char *path, const wf_gate_options_t *options,
+                          wf_gate_result_t *out_result) WF_MUST_USE;
 wf_status_t wf_store_promote(const char *engine_path, const wf_gate_options_t *options,
                              wf_gate_result_t *out_result) WF_MUST_USE;
 

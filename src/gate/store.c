@@ -144,3 +144,42 @@ wf_status_t wf_store_promote(const char *engine_path, const wf_gate_options_t *o
     wf_baseline_deinit(&facts);
     return status;
 }
+
+/* ---- Show ---- */
+
+/* The file to show: `path` itself, the promoted baseline of an engine, or the one beside it. */
+static wf_status_t find_shown(const char *path, const char *store, wf_allocator_t allocator, char *out_path,
+                              size_t room)
+{
+    size_t length = strlen(path), ending = strlen(".json");
+    if (length > ending && strcmp(path + length - ending, ".json") == 0)
+        return (size_t)snprintf(out_path, room, "%s", path) < room
+                   ? WF_OK
+                   : WF_ERROR(USAGE, "the path of the baseline is too long");
+    if (store == NULL)
+        return wf_baseline_path(path, out_path, room);
+    wf_baseline_t facts;
+    char folder[4096];
+    WF_TRY(wf_baseline_identify(path, allocator, &facts));
+    wf_status_t status = wf_store_folder(store, &facts, folder, sizeof folder);
+    if (status == WF_OK)
+        status = path_of(out_path, room, folder, "baseline.json");
+    wf_baseline_deinit(&facts);
+    return status;
+}
+
+wf_status_t wf_store_show(const char *path, const wf_gate_options_t *options, wf_gate_result_t *out_result)
+{
+    char file[4200];
+    wf_baseline_t b;
+    WF_TRY(find_shown(path, options->store, options->allocator, file, sizeof file));
+    WF_TRY(wf_baseline_read(file, options->allocator, &b));
+    json_t *report = json_pack(
+        "{s:i s:s s:s s:s s:s s:s s:s s:i s:f s:f s:f s:I s:I s:s s:I}", "schema_version", 1, "baseline",
+        file, "engine", b.engine_hash, "engine_file", b.engine_file, "model", b.model_hash, "device",
+        b.device, "shapes", b.shapes, "threads", (int)b.thread_count, "median_ns", b.median_ns, "lo95_ns",
+        b.low_ns, "hi95_ns", b.high_ns, "samples", (json_int_t)b.samples_ns.count, "canaries",
+        (json_int_t)b.canary_ns.count, "environment", b.environment, "created_s", (json_int_t)b.created_s);
+    wf_baseline_deinit(&b);
+    return wf_gate_report(out_result, report);
+}

@@ -123,6 +123,9 @@ def gates(tmp, engine):
     # The store: nothing until something is promoted; then it is enough by itself.
     assert json.loads(tool("gate", engine, "--store", store, "--json").stdout)["verdict"] == "first"
     tool("baseline", "promote", tuned, "--store", store)
+    shown = [json.loads(tool("baseline", "show", *words, "--json").stdout)
+             for words in ((tuned,), (tuned + ".baseline.json",), (tuned, "--store", store))]
+    assert len({s["engine"] for s in shown}) == 1 and all(s["samples"] > 0 and s["median_ns"] > 0 for s in shown), shown
     shutil.move(tuned, tuned + ".away")
     report = gate(engine, "--store", store)
     assert report["baseline"]["hash"] == facts["engine"]["hash"] and store in report["baseline"]["path"]

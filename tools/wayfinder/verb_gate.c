@@ -151,15 +151,43 @@ static int print_promoted(const cli_options_t *options, json_t *report)
     return 0;
 }
 
+static int print_baseline(const cli_options_t *options, json_t *report)
+{
+    static const char *const texts[] = {"baseline", "engine", "engine_file", "model",
+                                        "device",   "shapes", "environment"};
+    char median[40], low[40], high[40];
+    if (options->json)
+        return cli_print_json(json_incref(report), 0);
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
+        (void)printf("%-12s %s\n", texts[i], json_string_value(json_object_get(report, texts[i])));
+    (void)printf("%-12s %lld\n", "threads",
+                 (long long)json_integer_value(json_object_get(report, "threads")));
+    long long samples = json_integer_value(json_object_get(report, "samples"));
+    if (samples == 0) {
+        (void)printf("%-12s not measured\n", "time");
+        return 0;
+    }
+    (void)printf(
+        "%-12s %s, 95 %% between %s and %s, %lld samples\n", "time",
+        cli_time_text(json_number_value(json_object_get(report, "median_ns")), median, sizeof median),
+        cli_time_text(json_number_value(json_object_get(report, "lo95_ns")), low, sizeof low),
+        cli_time_text(json_number_value(json_object_get(report, "hi95_ns")), high, sizeof high), samples);
+    return 0;
+}
+
 int cli_verb_baseline(const cli_options_t *options)
 {
-    if (options->argument_count == 2 && strcmp(options->arguments[0], "history") == 0)
+    const char *verb = options->argument_count == 2 ? options->arguments[0] : "";
+    if (strcmp(verb, "history") == 0)
         return history(options, options->arguments[1]);
-    if (options->argument_count != 2 || strcmp(options->arguments[0], "promote") != 0)
-        return cli_fail_with(options, WF_CODE_USAGE, "wayfinder baseline promote ENGINE --store DIR",
-                             "baseline takes a verb and an engine: promote or history");
     wf_gate_options_t gate = gate_options(options);
     wf_gate_result_t result = {0};
+    if (strcmp(verb, "show") == 0)
+        return finish(options, wf_baseline_show(options->arguments[1], &gate, &result), &result,
+                      print_baseline);
+    if (strcmp(verb, "promote") != 0)
+        return cli_fail_with(options, WF_CODE_USAGE, "wayfinder baseline promote ENGINE --store DIR",
+                             "baseline takes a verb and an engine: promote, history or show");
     return finish(options, wf_baseline_promote(options->arguments[1], &gate, &result), &result,
                   print_promoted);
 }
