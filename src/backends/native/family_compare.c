@@ -11,7 +11,7 @@
 
 /* Elements of an item: about 5 us of writing. */
 #define ITEM_MIN_ELEMS 16384
-/* Finding the place of a run, one core (AMD EPYC Zen 3, 2026-12-01). */
+/* Finding the place of a run: a guess, not measured. */
 #define RUN_NS 15.0
 
 static const struct {

@@ -12,12 +12,12 @@ enum { IN_X, IN_W, IN_R, IN_B, IN_LENS, IN_H, IN_C, IN_P, INPUTS };
 enum { OUT_Y, OUT_H, OUT_C, OUTPUTS };
 enum { SPLIT }; /* params: 1: each step over the threads */
 
-/* A step over the threads costs a parallel region or two, 0.6 us each; 64 K multiply-adds take 3 us from L2
- * (Zen 3, 2026-11-30). */
+/* A step over the threads costs a parallel region or two, 0.6 us each (Zen 3, 2026-11-30); 64 K multiply-adds
+ * should take several times that. A guess, not measured: the tuner measures both. */
 #define SPLIT_MIN_MACS 65536.0
 /* Shorter sequences run on the calling thread. */
 #define PARALLEL_MIN_MACS 65536.0
-/* Weights stream from L2 or L3: a quarter of the peak, measured 0.2 to 0.3. */
+/* Weights stream from L2 or L3: a quarter of the peak is a guess, not measured. */
 #define STEP_EFFICIENCY 0.25
 
 #define PASSES_MAX 2

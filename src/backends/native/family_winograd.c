@@ -109,8 +109,8 @@ static bool plan_from(const int32_t *params, wf_winograd_plan *out_plan)
 }
 
 /* Fitted to fifteen layers from 16 to 512 channels at 7x7 to 104x104 with cold weights, one thread of an AVX2
- * core with 103 GFLOP/s (Zen 3, 2026-12-01): every layer within 27%, those of 64 channels and more within
- * 16%. Shared phases cost their transforms the way through L3. */
+ * core with 103 GFLOP/s (Zen 3, 2026-12-01), by hand; how far single layers lie off was not computed for
+ * these values. Shared phases cost their transforms the way through L3. */
 #define PRODUCT_EFFICIENCY 0.85
 #define TRANSFORM_NS 0.26        /* a transformed element, in and out */
 #define SHARED_TRANSFORM_NS 0.50 /* through memory that all threads share */
