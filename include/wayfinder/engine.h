@@ -76,7 +76,8 @@ typedef struct wf_step_info {
     const char *problem; /* canonical text */
     const char *tactic;  /* id */
     uint64_t workspace_bytes;
-    bool allocates; /* the library below allocates when it runs */
+    bool allocates;        /* the library below allocates when it runs */
+    char problem_hash[33]; /* of the problem's text, as in plans and the timing database; empty for copies */
 } wf_step_info_t;
 WF_API size_t wf_engine_step_count(const wf_engine_t *engine, size_t spec);
 WF_API wf_step_info_t wf_engine_step(const wf_engine_t *engine, size_t spec, size_t index);

@@ -493,6 +493,7 @@ wf_step_info_t wf_engine_step(const wf_engine_t *engine, size_t spec, size_t ind
         info.tactic = strings + record->tactic;
         info.workspace_bytes = prepared->needs.workspace_bytes;
         info.allocates = prepared->needs.allocates_at_launch;
+        wf_hash_text((wf_hash_t){prepared->problem->hash[0], prepared->problem->hash[1]}, info.problem_hash);
     }
     return info;
 }

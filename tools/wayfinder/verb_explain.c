@@ -15,10 +15,9 @@ typedef struct evidence {
 
 /* A line "<first output name> <chosen ns> <runner-up or -> <runner-up ns> <margin permille> <kind> <count>";
  * names may hold blanks, so the fields are read from the end. */
-static bool parse_line(const char *line, size_t length, const char *name, evidence_t *out)
+static bool parse_line(const char *line, size_t length, const char *name, size_t name_bytes, evidence_t *out)
 {
     char text[2048];
-    size_t name_bytes = strlen(name);
     if (length >= sizeof text || length <= name_bytes || memcmp(line, name, name_bytes) != 0 ||
         line[name_bytes] != ' ')
         return false;
@@ -30,7 +29,7 @@ static bool parse_line(const char *line, size_t length, const char *name, eviden
     return out->found;
 }
 
-static evidence_t find_evidence(const char *lock, const char *name)
+static evidence_t find_evidence(const char *lock, const char *name, size_t name_bytes)
 {
     evidence_t evidence = {0};
     const char *at = strstr(lock, "[evidence]");
@@ -39,8 +38,28 @@ static evidence_t find_evidence(const char *lock, const char *name)
         if (at == NULL)
             break;
         at++;
-        if (parse_line(at, strcspn(at, "\n"), name, &evidence))
+        if (parse_line(at, strcspn(at, "\n"), name, name_bytes, &evidence))
             break;
+    }
+    return evidence;
+}
+
+/* Plans know a step by its first output: the lines "<name> <hash> <tactic> ..." of its problem and tactic.
+ * The evidence of equal problems is the same. */
+static evidence_t step_evidence(const char *lock, const wf_step_info_t *info)
+{
+    char choice[sizeof info->problem_hash + WF_TACTIC_ID_MAX + 2];
+    evidence_t evidence = {0};
+    int length = snprintf(choice, sizeof choice, " %s %s", info->problem_hash, info->tactic);
+    if (info->problem_hash[0] == '\0')
+        return evidence;
+    for (const char *at = strstr(lock, choice); at != NULL && !evidence.found; at = strstr(at + 1, choice)) {
+        const char *name = at;
+        if (strchr(" \n", at[length]) == NULL)
+            continue; /* a longer id */
+        while (name > lock && name[-1] != '\n')
+            name--;
+        evidence = find_evidence(lock, name, (size_t)(at - name));
     }
     return evidence;
 }
@@ -99,10 +118,10 @@ static int time_steps(const cli_options_t *options, const wf_engine_t *engine, u
 
 static json_t *step_json(const wf_step_info_t *info, uint64_t ns, double share, const evidence_t *e)
 {
-    json_t *row =
-        json_pack("{s:s s:s s:s s:I s:f s:b s:I}", "nodes", info->nodes, "tactic", info->tactic, "problem",
-                  info->problem, "median_ns", (json_int_t)ns, "share", share, "library_allocates",
-                  info->allocates, "workspace_bytes", (json_int_t)info->workspace_bytes);
+    json_t *row = json_pack("{s:s s:s s:s s:s s:I s:f s:b s:I}", "nodes", info->nodes, "tactic", info->tactic,
+                            "problem", info->problem, "problem_hash", info->problem_hash, "median_ns",
+                            (json_int_t)ns, "share", share, "library_allocates", info->allocates,
+                            "workspace_bytes", (json_int_t)info->workspace_bytes);
     if (e->found) {
         (void)json_object_set_new(
             row, "evidence",
@@ -114,7 +133,7 @@ static json_t *step_json(const wf_step_info_t *info, uint64_t ns, double share, 
 }
 
 static void print_step(size_t index, const wf_step_info_t *info, uint64_t ns, double share,
-                       const evidence_t *e)
+                       const evidence_t *e, bool tuned)
 {
     char time[40];
     (void)printf("%4zu %10s %5.1f %%  %s\n       %s\n       %s\n", index,
@@ -126,8 +145,7 @@ static void print_step(size_t index, const wf_step_info_t *info, uint64_t ns, do
                      cli_time_text((double)e->runner_ns, other, sizeof other),
                      (double)e->margin_permille / 10, e->kind, e->count);
     } else {
-        (void)printf("       no runner-up on record%s\n",
-                     e->found ? "" : " (the engine was built, not tuned)");
+        (void)printf("       no runner-up on record%s\n", tuned ? "" : " (the engine was built, not tuned)");
     }
     if (info->allocates)
         (void)printf("       the library below allocates while this step runs\n");
@@ -155,15 +173,17 @@ int cli_verb_explain(const cli_options_t *options)
     for (size_t s = 0; code == 0 && s < step_count; s++)
         total += ns[s];
     wf_engine_facts_t facts = wf_engine_facts(opened.engine);
+    const char *evidence_at = strstr(facts.lock, "[evidence]\n");
+    bool tuned = evidence_at != NULL && evidence_at[strlen("[evidence]\n")] != '\0';
     json_t *steps = json_array();
     for (size_t s = 0; code == 0 && s < step_count; s++) {
         wf_step_info_t info = wf_engine_step(opened.engine, 0, s);
-        evidence_t evidence = find_evidence(facts.lock, info.nodes);
+        evidence_t evidence = step_evidence(facts.lock, &info);
         double share = total > 0 ? (double)ns[s] / (double)total : 0;
         if (options->json)
             (void)json_array_append_new(steps, step_json(&info, ns[s], share, &evidence));
         else
-            print_step(s, &info, ns[s], share, &evidence);
+            print_step(s, &info, ns[s], share, &evidence, tuned);
     }
     if (code == 0 && options->json)
         code = cli_print_json(json_pack("{s:O s:I}", "steps", steps, "total_ns", (json_int_t)total), 0);

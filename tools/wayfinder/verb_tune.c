@@ -165,14 +165,14 @@ static void print_summary(const char *path, const json_t *report)
                  number(report, NULL, "elapsed_s"), number(report, NULL, "budget_s"));
     const char *reason;
     json_t *count;
-    const char *separator = "  missing  ";
+    const char *separator = "  misses   ";
     json_object_foreach(json_object_get(json_object_get(report, "timings"), "misses"), reason, count)
     {
         (void)printf("%s%lld %s", separator, (long long)json_integer_value(count), reason);
         separator = ", ";
     }
     if (separator[0] == ',')
-        (void)printf("\n");
+        (void)printf(" (looked up in the database)\n");
     const json_t *target = json_object_get(report, "target");
     if (target != NULL) {
         (void)printf("  target   %s: %s\n", json_string_value(json_object_get(target, "text")),
