@@ -14,18 +14,6 @@ struct wf_archive {
     size_t part_count;
 };
 
-/* True when there is nothing at `path`, or an archive. */
-static bool may_replace(const char *path)
-{
-    char magic[sizeof WF_ARCHIVE_MAGIC - 1];
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (fd < 0)
-        return access(path, F_OK) != 0;
-    ssize_t got = read(fd, magic, sizeof magic);
-    (void)close(fd);
-    return got == 0 || (got == (ssize_t)sizeof magic && memcmp(magic, WF_ARCHIVE_MAGIC, sizeof magic) == 0);
-}
-
 wf_status_t wf_archive_save(const wf_archive_part_t *parts, size_t part_count, const char *path, bool force,
                             wf_allocator_t allocator)
 {
@@ -33,7 +21,7 @@ wf_status_t wf_archive_save(const wf_archive_part_t *parts, size_t part_count, c
     size_t length = 0;
     if (allocator.resize == NULL)
         allocator = wf_allocator_system();
-    if (!force && !may_replace(path)) {
+    if (!force && !wf_file_may_replace(path, WF_ARCHIVE_MAGIC, sizeof WF_ARCHIVE_MAGIC - 1)) {
         return wf_status_hinted(WF_ERROR(FILE_EXISTS, "%s exists and is no archive", path),
                                 "give another name, or --force to replace it");
     }

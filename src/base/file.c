@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/file.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -485,4 +486,16 @@ wf_status_t wf_folder_make(const char *path)
         }
     }
     return length > 0 ? WF_OK : WF_ERROR(FILE_UNWRITABLE, "cannot make a folder without a name");
+}
+
+bool wf_file_may_replace(const char *path, const char *magic, size_t magic_bytes)
+{
+    char head[64];
+    assert(magic_bytes <= sizeof head);
+    int fd = open(path, WF_OPEN_READ);
+    if (fd < 0)
+        return access(path, F_OK) != 0;
+    ssize_t got = read(fd, head, magic_bytes);
+    (void)close(fd);
+    return got == 0 || (got == (ssize_t)magic_bytes && memcmp(head, magic, magic_bytes) == 0);
 }

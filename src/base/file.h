@@ -44,6 +44,8 @@ wf_status_t wf_file_write(const char *path, uint32_t mode, const void *bytes, si
 /* Reads at most limit_bytes; more is FILE_UNREADABLE. *out is zero-terminated, *out_bytes + 1 allocated. */
 wf_status_t wf_file_read(const char *path, size_t limit_bytes, wf_allocator_t allocator, char **out,
                          size_t *out_bytes) WF_MUST_USE;
+/* True when there is nothing at `path`, or a file that is empty or begins with `magic`: one of ours. */
+bool wf_file_may_replace(const char *path, const char *magic, size_t magic_bytes);
 /* Makes a folder and its parents with mode 0700. */
 wf_status_t wf_folder_make(const char *path) WF_MUST_USE;
 

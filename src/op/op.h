@@ -121,6 +121,8 @@ typedef struct wf_window {
  * them). */
 wf_status_t wf_window_resolve(wf_op_t op, const wf_attrs_t *attrs, const wf_type_t *input,
                               const wf_type_t *kernel_from, wf_window_t *out_window) WF_MUST_USE;
+/* Sizes, strides, dilations and pads of every axis lie in [0, limit]. */
+bool wf_window_within(const wf_window_t *window, int64_t limit);
 /* For ConvTranspose: pads resolved from output_shape, output_padding and auto_pad as the specification says.
  * in[i] adds to out[i * stride - pad_begin + k * dilation]; out = (in - 1) * stride + (kernel - 1) * dilation
  * + 1

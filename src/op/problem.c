@@ -279,3 +279,17 @@ wf_status_t wf_problem_make(const wf_problem_part_t *parts, size_t part_count, c
     wf_status_free(status);
     return ours;
 }
+
+uint32_t wf_problem_stage_present(const wf_problem_t *problem, const wf_problem_stage_t *stage,
+                                  uint32_t *out_operand)
+{
+    uint32_t present = 0;
+    *out_operand = 0;
+    for (uint32_t i = 0; i < stage->operand_count; i++) {
+        if (problem->operands[stage->first_operand + i].type.dtype == WF_DTYPE_NONE)
+            continue;
+        present++;
+        *out_operand = stage->first_operand + i;
+    }
+    return present;
+}

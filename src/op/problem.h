@@ -48,6 +48,10 @@ wf_status_t wf_problem_make(const wf_problem_part_t *parts, size_t part_count, c
 wf_status_t wf_problem_parse(const char *text, size_t text_bytes, wf_arena_t *arena,
                              const wf_problem_t **out_problem) WF_MUST_USE;
 
+/* How many operands of a stage are present, and the number of the last of them. */
+uint32_t wf_problem_stage_present(const wf_problem_t *problem, const wf_problem_stage_t *stage,
+                                  uint32_t *out_operand);
+
 /* Floating-point operations (a multiply-add counts 2, others 1) and compulsory bytes (each operand and output
  * once) of a problem: for estimates and reports. */
 double wf_problem_flops(const wf_problem_t *problem);

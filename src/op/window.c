@@ -170,6 +170,20 @@ wf_status_t wf_window_resolve(wf_op_t op, const wf_attrs_t *attrs, const wf_type
     return WF_OK;
 }
 
+bool wf_window_within(const wf_window_t *window, int64_t limit)
+{
+    for (uint32_t d = 0; d < window->spatial_rank; d++) {
+        const int64_t sizes[] = {window->in[d],     window->out[d],      window->kernel[d],
+                                 window->stride[d], window->dilation[d], window->pad_begin[d],
+                                 window->pad_end[d]};
+        for (size_t i = 0; i < WF_COUNT_OF(sizes); i++) {
+            if (sizes[i] < 0 || sizes[i] > limit)
+                return false;
+        }
+    }
+    return true;
+}
+
 wf_status_t wf_window_resolve_transpose(const wf_attrs_t *attrs, const wf_type_t *input,
                                         const wf_type_t *weight, wf_window_t *out_window)
 {

@@ -6,24 +6,12 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "tune/json_file.h"
+
 static const char *column(sqlite3_stmt *statement, int index)
 {
     const char *text = (const char *)sqlite3_column_text(statement, index);
     return text != NULL ? text : "";
-}
-
-static wf_status_t put_json(json_t *document, wf_text_t *out)
-{
-    char *text = document != NULL ? json_dumps(document, JSON_COMPACT) : NULL;
-    json_decref(document);
-    if (text == NULL)
-        return wf_status_out_of_memory();
-    wf_text_puts(out, text);
-    wf_text_puts(out, "\n");
-    json_free_t release;
-    json_get_alloc_funcs(NULL, &release);
-    release(text);
-    return WF_OK;
 }
 
 static wf_status_t list_marks(wf_database_t *database, const char *kind, bool json, wf_text_t *out)
@@ -50,7 +38,7 @@ static wf_status_t list_marks(wf_database_t *database, const char *kind, bool js
     }
     sqlite3_finalize(statement);
     if (status == WF_OK && json)
-        return put_json(json_pack("{s:i s:o}", "schema_version", 1, "marks", rows), out);
+        return wf_json_put(json_pack("{s:i s:o}", "schema_version", 1, "marks", rows), JSON_COMPACT, out);
     json_decref(rows);
     return status;
 }
@@ -126,9 +114,9 @@ wf_status_t wf_database_mark(wf_database_t *database, const char *verb, const ch
     if (takes_back && changes == 0)
         return WF_ERROR(USAGE, "there is no %s of %s to take back", kind, argument);
     if (json)
-        return put_json(json_pack("{s:i s:s s:s s:s s:i}", "schema_version", 1, "verb", verb, "hash", hash,
-                                  "tactic", tactic, "changed", changes),
-                        out);
+        return wf_json_put(json_pack("{s:i s:s s:s s:s s:i}", "schema_version", 1, "verb", verb, "hash", hash,
+                                     "tactic", tactic, "changed", changes),
+                           JSON_COMPACT, out);
     wf_text_printf(out, "%s %s%s%s%s\n", verb, tactic, tactic[0] != '\0' && hash[0] != '\0' ? "@" : "", hash,
                    changes == 0 ? " (it was so already)" : "");
     return WF_OK;

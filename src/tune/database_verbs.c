@@ -15,6 +15,7 @@
 #include "base/file.h"
 #include "op/problem.h"
 #include "tune/database_marks.h"
+#include "tune/json_file.h"
 #include "tune/measure.h"
 
 #define IMPORT_MAX_BYTES ((size_t)1 << 30)
@@ -80,18 +81,10 @@ static double time_ns(const wf_timing_t *timing)
     return timing->log_ratio.count > 0 ? timing->anchor_ns * exp(timing->log_ratio.mean) : NAN;
 }
 
+/* Reals with all their digits: an import gives the same bits. */
 static wf_status_t add_json(wf_text_t *out, json_t *value, size_t flags)
 {
-    char *text = value != NULL ? json_dumps(value, flags | JSON_REAL_PRECISION(17)) : NULL;
-    json_decref(value);
-    if (text == NULL)
-        return wf_status_out_of_memory();
-    wf_text_puts(out, text);
-    wf_text_puts(out, "\n");
-    json_free_t release;
-    json_get_alloc_funcs(NULL, &release);
-    release(text);
-    return WF_OK;
+    return wf_json_put(value, flags | JSON_REAL_PRECISION(17), out);
 }
 
 /* ---- ls and show ---- */

@@ -11,6 +11,16 @@ static int append(const char *bytes, size_t length, void *text)
     return 0; /* a failure stays in the text */
 }
 
+wf_status_t wf_json_put(json_t *json, size_t flags, wf_text_t *out)
+{
+    int failed = json == NULL ? -1 : json_dump_callback(json, append, out, flags);
+    json_decref(json);
+    if (failed != 0)
+        return wf_status_out_of_memory();
+    wf_text_puts(out, "\n");
+    return WF_OK;
+}
+
 wf_status_t wf_json_text(const json_t *json, wf_text_t *out)
 {
     if (json == NULL || json_dump_callback(json, append, out, JSON_INDENT(1) | JSON_REAL_PRECISION(15)) != 0)

@@ -7,6 +7,9 @@
 
 #include "base/mem.h"
 
+/* Appends `json` (taken over) as text with these flags of jansson and a line's end. NULL is out of memory; a
+ * failure of *out stays in it. */
+wf_status_t wf_json_put(json_t *json, size_t flags, wf_text_t *out) WF_MUST_USE;
 /* Indented text of `json` in *out, an initialised text. json NULL is out of memory. */
 wf_status_t wf_json_text(const json_t *json, wf_text_t *out) WF_MUST_USE;
 /* The same to a file, atomically, mode 0644. Statuses of wf_file_write. */

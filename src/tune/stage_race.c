@@ -260,24 +260,14 @@ static wf_status_t add_plausible(wf_tuner_t *tuner, size_t draw, wf_rng_t *rng)
     return status == WF_OK ? add_candidate(tuner, name, routes, NULL) : status;
 }
 
-/* What stage 4 or a strategy came to. */
-static wf_status_t add_found(wf_tuner_t *tuner)
+/* Takes over the routes of a candidate that a stage before this one left; without any it left none. */
+static wf_status_t add_left(wf_tuner_t *tuner, wf_candidate_t *left)
 {
-    wf_route_t *routes = tuner->found.routes;
+    wf_route_t *routes = left->routes;
     if (routes == NULL)
         return WF_OK;
-    tuner->found.routes = NULL;
-    return add_candidate(tuner, tuner->found.name, routes, &tuner->found.knobs);
-}
-
-/* The default route of the settings that won, when nothing better was found from it. */
-static wf_status_t add_start(wf_tuner_t *tuner)
-{
-    wf_route_t *routes = tuner->start.routes;
-    if (routes == NULL)
-        return WF_OK;
-    tuner->start.routes = NULL;
-    return add_candidate(tuner, tuner->start.name, routes, &tuner->start.knobs);
+    left->routes = NULL;
+    return add_candidate(tuner, left->name, routes, &left->knobs);
 }
 
 static bool is_joint(const wf_tuner_t *tuner)
@@ -291,8 +281,8 @@ static wf_status_t collect(wf_tuner_t *tuner, size_t allowed)
     double until_s = wf_tuner_elapsed_s(tuner) + BUILD_SHARE * room_s;
     wf_rng_t rng = {tuner->options->seed};
     WF_TRY(predict(&tuner->finalists[0]));
-    WF_TRY(add_found(tuner));
-    WF_TRY(add_start(tuner));
+    WF_TRY(add_left(tuner, &tuner->found));
+    WF_TRY(add_left(tuner, &tuner->start));
     if (!is_joint(tuner))
         return WF_OK;
     WF_TRY(add_best(tuner, allowed));

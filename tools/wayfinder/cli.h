@@ -76,6 +76,8 @@ int cli_fail_with(const cli_options_t *options, wf_code_t code, const char *hint
 /* Prints a JSON document (taken over) with schema_version; returns `exit_code`, or 1 when it cannot be
  * written. */
 int cli_print_json(json_t *document, int exit_code);
+/* Prints a report of the library (JSON text, freed here): as it is with --json, else by `print`. */
+int cli_print_report(const cli_options_t *options, char *report, void (*print)(const json_t *document));
 /* A sink that writes to standard error by -v, -q and WAYFINDER_LOG. */
 wf_log_t cli_log(const cli_options_t *options);
 /* "1x3x224x224"; "scalar" for rank 0. */

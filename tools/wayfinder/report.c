@@ -87,6 +87,17 @@ static void write_log(void *self, wf_log_level_t level, const char *line)
     (void)fprintf(stderr, "%s: %s\n", names[level], line);
 }
 
+int cli_print_report(const cli_options_t *options, char *report, void (*print)(const json_t *document))
+{
+    json_t *document = json_loads(report, 0, NULL);
+    free(report);
+    if (options->json)
+        return cli_print_json(document, 0);
+    print(document);
+    json_decref(document);
+    return 0;
+}
+
 wf_log_t cli_log(const cli_options_t *options)
 {
     static const char *const names[] = {"error", "warn", "info", "debug"};

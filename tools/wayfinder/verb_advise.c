@@ -144,13 +144,5 @@ int cli_verb_advise(const cli_options_t *options)
         code = advise(options, &advise_options, &report);
     cli_build_free(&build);
     cli_progress_done();
-    if (code != 0)
-        return code;
-    json_t *document = json_loads(report, 0, NULL);
-    free(report);
-    if (options->json)
-        return cli_print_json(document, 0);
-    print_advice(document);
-    json_decref(document);
-    return 0;
+    return code != 0 ? code : cli_print_report(options, report, print_advice);
 }

@@ -106,6 +106,13 @@ static void print_rest(const json_t *d)
     }
 }
 
+static void print_all(const json_t *document)
+{
+    print_machine(document);
+    print_noise(json_object_get(document, "noise"));
+    print_rest(document);
+}
+
 int cli_verb_doctor(const cli_options_t *options)
 {
     if (options->argument_count != 0)
@@ -119,15 +126,5 @@ int cli_verb_doctor(const cli_options_t *options)
     cli_catch_signals();
     int code = cli_fail(options, wf_doctor(&doctor, &report));
     cli_progress_done();
-    if (code != 0)
-        return code;
-    json_t *document = json_loads(report, 0, NULL);
-    free(report);
-    if (options->json)
-        return cli_print_json(document, 0);
-    print_machine(document);
-    print_noise(json_object_get(document, "noise"));
-    print_rest(document);
-    json_decref(document);
-    return 0;
+    return code != 0 ? code : cli_print_report(options, report, print_all);
 }

@@ -178,13 +178,7 @@ wf_native_verdict_t wf_native_ep_plan(const wf_problem_t *problem, size_t first_
             return WF_NATIVE_NO(OPERATOR, "a stage uses the running value twice");
         if (!wf_native_ep_fn(stage, stage->chain_mask == 2, ep))
             return WF_NATIVE_NO(OPERATOR, "a stage has no epilogue function");
-        uint32_t present = 0, index = 0;
-        for (uint32_t i = 0; i < stage->operand_count; i++) {
-            if (problem->operands[stage->first_operand + i].type.dtype == WF_DTYPE_NONE)
-                continue;
-            present++;
-            index = stage->first_operand + i;
-        }
+        uint32_t index, present = wf_problem_stage_present(problem, stage, &index);
         if (present != (is_binary(stage->op) ? 1u : 0u))
             return WF_NATIVE_NO(OPERATOR, "a stage has run-time parameters");
         if (present == 0)

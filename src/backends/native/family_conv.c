@@ -57,12 +57,9 @@ static wf_native_verdict_t match(const wf_native_t *native, const wf_problem_t *
         return WF_NATIVE_NO(OPERATOR, NULL);
     if (!wf_native_all_f32(problem))
         return WF_NATIVE_NO(TYPE, "element types other than f32");
-    if (!problem->operands[W].is_const)
-        return WF_NATIVE_NO(SHAPE, "weights are computed at run time");
-    if (problem->stages[0].operand_count > BIAS && !problem->operands[BIAS].is_const &&
-        problem->operands[BIAS].type.dtype != WF_DTYPE_NONE) {
-        return WF_NATIVE_NO(SHAPE, "the bias is computed at run time");
-    }
+    wf_native_verdict_t constants = wf_native_const_weights(problem, W, BIAS);
+    if (!constants.fits)
+        return constants;
     if (!resolve(problem, &shape, &groups))
         return WF_NATIVE_NO(SHAPE, "3-D, empty or very large convolution");
     /* One multiply-add a weight and pixel: a product would be all overhead. The depthwise family does these.

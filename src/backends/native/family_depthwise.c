@@ -61,12 +61,9 @@ static wf_native_verdict_t match(const wf_native_t *native, const wf_problem_t *
         return WF_NATIVE_NO(OPERATOR, NULL);
     if (!wf_native_all_f32(problem))
         return WF_NATIVE_NO(TYPE, "element types other than f32");
-    if (!problem->operands[W].is_const)
-        return WF_NATIVE_NO(SHAPE, "weights are computed at run time");
-    if (root->operand_count > BIAS && !problem->operands[BIAS].is_const &&
-        problem->operands[BIAS].type.dtype != WF_DTYPE_NONE) {
-        return WF_NATIVE_NO(SHAPE, "the bias is computed at run time");
-    }
+    wf_native_verdict_t constants = wf_native_const_weights(problem, W, BIAS);
+    if (!constants.fits)
+        return constants;
     if (!resolve(problem, &shape))
         return WF_NATIVE_NO(SHAPE, "not depthwise, 3-D, empty or very large");
     return WF_NATIVE_FITS;

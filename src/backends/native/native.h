@@ -133,6 +133,8 @@ void wf_native_ep_bind(const wf_native_ep_t *ep, const wf_view_t *operands, wf_e
  * value is the second input. */
 bool wf_native_ep_fn(const wf_problem_stage_t *stage, bool swapped, wf_ep_stage *out_stage);
 
+/* Fits when the operand `weights` and, where it is there, `bias` are constants. */
+wf_native_verdict_t wf_native_const_weights(const wf_problem_t *problem, uint32_t weights, uint32_t bias);
 /* All operands and outputs are f32. */
 bool wf_native_all_f32(const wf_problem_t *problem);
 

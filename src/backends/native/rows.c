@@ -23,6 +23,16 @@ void wf_native_rows_cols(const wf_type_t *type, wf_layout_t layout, int64_t *out
         *out_rows *= dims[d];
 }
 
+wf_native_verdict_t wf_native_const_weights(const wf_problem_t *problem, uint32_t weights, uint32_t bias)
+{
+    if (!problem->operands[weights].is_const)
+        return WF_NATIVE_NO(SHAPE, "weights are computed at run time");
+    if (problem->stages[0].operand_count > bias && !problem->operands[bias].is_const &&
+        problem->operands[bias].type.dtype != WF_DTYPE_NONE)
+        return WF_NATIVE_NO(SHAPE, "the bias is computed at run time");
+    return WF_NATIVE_FITS;
+}
+
 bool wf_native_all_f32(const wf_problem_t *problem)
 {
     for (size_t i = 0; i < problem->operand_count; i++) {

@@ -19,14 +19,8 @@ bool wf_native_window2d(const wf_problem_t *problem, const wf_type_t *kernel_fro
         return false;
     if (x->dims[0] > SIZE_MAX_ELEMS || x->dims[1] > SIZE_MAX_ELEMS || root->out.dims[1] > SIZE_MAX_ELEMS)
         return false;
-    for (uint32_t d = 0; d < w.spatial_rank; d++) {
-        const int64_t sizes[] = {w.in[d],       w.out[d],       w.kernel[d], w.stride[d],
-                                 w.dilation[d], w.pad_begin[d], w.pad_end[d]};
-        for (size_t i = 0; i < WF_COUNT_OF(sizes); i++) {
-            if (sizes[i] < 0 || sizes[i] > SIZE_MAX_ELEMS)
-                return false;
-        }
-    }
+    if (!wf_window_within(&w, SIZE_MAX_ELEMS))
+        return false;
     bool flat = w.spatial_rank == 1;
     uint32_t h = 0, c = flat ? 0 : 1;
     *out_window = (wf_window2d_t){.images = (int32_t)x->dims[0],

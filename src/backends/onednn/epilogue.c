@@ -137,13 +137,7 @@ bool wf_dnnl_epilogue(wf_dnnl_recipe_t *recipe, uint32_t rank, const int64_t *di
             continue;
         if ((stage->chain_mask & (stage->chain_mask - 1)) != 0)
             return wf_dnnl_refuse(recipe, WF_DECLINE_OPERATOR, "a stage uses the running value twice");
-        uint32_t present = 0, index = 0;
-        for (uint32_t i = 0; i < stage->operand_count; i++) {
-            if (problem->operands[stage->first_operand + i].type.dtype == WF_DTYPE_NONE)
-                continue;
-            present++;
-            index = stage->first_operand + i;
-        }
+        uint32_t index, present = wf_problem_stage_present(problem, stage, &index);
         bool done = present == 0   ? append_eltwise(recipe, stage)
                     : present == 1 ? append_binary(recipe, stage, position, index, rank, dims)
                                    : false;

@@ -30,15 +30,9 @@ static bool resolve(const wf_problem_t *problem, const wf_type_t *kernel_from, w
         return false;
     }
     *out = (window_t){.rank = w.spatial_rank};
-    if (w.spatial_rank < 1 || w.spatial_rank > 3)
+    if (w.spatial_rank < 1 || w.spatial_rank > 3 || !wf_window_within(&w, SIZE_MAX_ELEMS))
         return false;
     for (uint32_t d = 0; d < w.spatial_rank; d++) {
-        const int64_t sizes[] = {w.in[d],       w.out[d],       w.kernel[d], w.stride[d],
-                                 w.dilation[d], w.pad_begin[d], w.pad_end[d]};
-        for (size_t i = 0; i < WF_COUNT_OF(sizes); i++) {
-            if (sizes[i] < 0 || sizes[i] > SIZE_MAX_ELEMS)
-                return false;
-        }
         int64_t extent;
         if (!wf_i64_mul(w.kernel[d] - 1, w.dilation[d], &extent) || extent > SIZE_MAX_ELEMS)
             return false;
