@@ -171,10 +171,10 @@ wf_status_t wf_baseline_write(const wf_baseline_t *baseline, const char *path, b
 
 static wf_status_t broken(const char *path, const char *what)
 {
-    return wf_status_hinted(
-        WF_ERROR(BASELINE_MISMATCH, "%s is not a baseline: %s", path, what),
-        "'wayfinder tune' writes one beside its engine, 'wayfinder baseline record ENGINE' "
-        "measures one");
+    return wf_status_hinted(WF_ERROR(BASELINE_MISMATCH, "%s is not a baseline: %s", path, what),
+                            "'wayfinder tune' writes one beside its engine, 'wayfinder baseline promote "
+                            "ENGINE --store DIR' keeps "
+                            "one in a store");
 }
 
 static bool take_hash(const json_t *value, char out[33])
